@@ -1,0 +1,1 @@
+"""Lightning DataModules: they wire loaders and nothing else."""

@@ -1,0 +1,151 @@
+"""The DataModule: datasets on disk -> benchmark folder -> loaders of training and question batches."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytorch_lightning as pl
+from torch.utils.data import DataLoader
+
+from medvl.batching.collator import Batch, Collator
+from medvl.batching.dataset import ItemDataset
+from medvl.batching.sampler import TaskMixSampler
+from medvl.batching.subset import stratified_subset
+from medvl.benchmark.build import Recipe, build_benchmark
+from medvl.benchmark.item import Item
+from medvl.benchmark.store import Benchmark, read_benchmark
+from medvl.config.schema import EntryConfig, TaskMixConfig
+from medvl.errors import ConfigError, DataError
+from medvl.sources.demo.dataset import demo_is_current, write_demo_dataset
+from medvl.sources.record import Split
+from medvl.sources.registry import SOURCES, unknown_sources
+
+Progress = Callable[[str, int, int], None]
+
+
+class QuestionDataModule(pl.LightningDataModule):
+    """Multiple-choice questions on pictures.
+
+    `prepare_data` draws the demo dataset if the configuration asks for it and builds the benchmark if it is not there;
+    `setup` reads it. The processor is handed over by the entry file once the model is loaded.
+
+    Args:
+        config: Configuration of the entry file.
+        task_mix: How often each task is seen in training; None for evaluation.
+        progress: Called with (what, done, in all) while pictures are drawn and read.
+    """
+
+    def __init__(
+        self, config: EntryConfig, task_mix: TaskMixConfig | None = None, progress: Progress | None = None
+    ) -> None:
+        super().__init__()
+        if unknown := unknown_sources(config.data.sources):
+            raise ConfigError([f"data.sources: {problem}" for problem in unknown])
+        self._config = config
+        self._mix = task_mix
+        self._progress = progress
+        self._root = Path(os.path.abspath(Path(config.data.root).expanduser()))
+        self._recipe = Recipe(
+            name=config.data.name,
+            root=self._root,
+            sources=[SOURCES[name] for name in config.data.sources],
+            config=config.benchmark,
+            strict=config.data.strict,
+            skip_broken=config.data.skip_broken,
+        )
+        self.processor: Any = None
+        self._benchmark: Benchmark | None = None
+        self._overfit: list[Item] | None = None
+
+    @property
+    def folder(self) -> Path:
+        """Benchmark folder; its name holds a hash of the settings, so that two settings never share one."""
+        facts = json.dumps([self._recipe.settings(), str(self._root)], sort_keys=True)
+        digest = hashlib.sha256(facts.encode()).hexdigest()[:8]
+        return Path(self._config.paths.data) / "benchmarks" / f"{self._recipe.name}-{digest}"
+
+    @property
+    def benchmark(self) -> Benchmark:
+        """The benchmark, once `setup` has run."""
+        if self._benchmark is None:
+            raise RuntimeError("call setup() first")
+        return self._benchmark
+
+    def prepare_data(self) -> None:
+        """Draw the demo dataset and build the benchmark, where they are not there yet."""
+        demo = self._config.data.demo
+        if demo is not None and not demo_is_current(self._root, seed=demo.seed, patients=demo.patients):
+            progress = self._progress
+            drawn = None if progress is None else lambda done, n: progress("drawing the demo pictures", done, n)
+            write_demo_dataset(self._root, seed=demo.seed, patients=demo.patients, progress=drawn)
+        reading = self._progress
+        build_benchmark(
+            self._recipe,
+            self.folder,
+            None if reading is None else lambda source, done, n: reading(f"reading the pictures of {source}", done, n),
+        )
+
+    def setup(self, stage: str = "") -> None:
+        """Read the benchmark folder."""
+        if self._benchmark is None:
+            self._benchmark = read_benchmark(self.folder)
+            limit = self._config.debug.overfit_items
+            if limit is not None:
+                train = [item for item in self._benchmark.items if item.split is Split.TRAIN]
+                self._overfit = stratified_subset(train, limit, self._config.seed)
+
+    def items(self, split: Split) -> list[Item]:
+        """Items that training sees (train), or that are asked (val and test, within `eval.*_items`).
+
+        Raises:
+            DataError: The split is empty.
+        """
+        if self._overfit is not None:
+            return self._overfit
+        items = [item for item in self.benchmark.items if item.split is split]
+        if not items:
+            counts = {name: entry["splits"] for name, entry in self.benchmark.card["sources"].items() if entry["found"]}
+            raise DataError(f"the {split} split of benchmark {self._recipe.name} is empty; items by source: {counts}")
+        ask = self._config.eval
+        limit = {Split.TRAIN: None, Split.VAL: ask.val_items, Split.TEST: ask.test_items}[split]
+        return stratified_subset(items, limit, self._config.seed)
+
+    def train_dataloader(self) -> DataLoader[Batch]:
+        """Batches with answers, drawn by the task mix."""
+        items = self.items(Split.TRAIN)
+        sampler = TaskMixSampler(items, self._mix or TaskMixConfig(), self._config.seed)
+        return self._loader(items, self._config.data.batch_size, with_answer=True, sampler=sampler)
+
+    def val_dataloader(self) -> DataLoader[Batch]:
+        """Question batches of val, in a fixed order."""
+        return self.question_loader(Split.VAL)
+
+    def test_dataloader(self) -> DataLoader[Batch]:
+        """Question batches of test, in a fixed order."""
+        return self.question_loader(Split.TEST)
+
+    def question_loader(self, split: Split) -> DataLoader[Batch]:
+        """Question batches of a split, in a fixed order."""
+        return self._loader(self.items(split), self._config.eval.batch_size, with_answer=False)
+
+    def _loader(
+        self, items: list[Item], batch_size: int, *, with_answer: bool, sampler: TaskMixSampler | None = None
+    ) -> DataLoader[Batch]:
+        if self.processor is None:
+            raise RuntimeError("hand over the processor first: datamodule.processor = ...")
+        dataset = ItemDataset(items, self._root)
+        workers = self._config.data.num_workers
+        return DataLoader(
+            dataset,  # type: ignore[arg-type]  # the collator turns samples into batches
+            batch_size=batch_size,
+            sampler=sampler,
+            shuffle=False if sampler is None else None,
+            num_workers=workers,
+            collate_fn=Collator(self.processor, with_answer=with_answer),
+            persistent_workers=workers > 0,
+        )

@@ -1,0 +1,84 @@
+"""Answers a benchmark's questions and scores the answers. `python evaluate.py --help`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from medvl.config.entry import Job, run_entry
+from medvl.config.schema import EvaluateConfig
+
+CONF = Path(__file__).resolve().parent / "conf"
+
+
+def evaluate(job: Job[EvaluateConfig]) -> float:
+    """One evaluation: zero-shot alone, or zero-shot against an adapter. Returns the macro accuracy."""
+    from medvl.models.base import find_base
+    from medvl.training.run_folder import RunFolder
+    from medvl.training.run_record import with_run_record
+
+    job = with_run_record(job)
+    find_base(job.config.model)
+    run = RunFolder(Path(job.config.paths.run), job.composed, job.overrides, job.config.seed)
+    with run.recording():
+        return _evaluate(job, run)
+
+
+def _evaluate(job: Job[EvaluateConfig], run: "RunFolder") -> float:  # noqa: F821, UP037  # imported late, see config/entry
+    import pytorch_lightning as pl
+    from rich.console import Console
+
+    from data_modules.question_datamodule import QuestionDataModule
+    from medvl.batching.prompt import answer_tokens
+    from medvl.models.adapter import load_adapter, without_adapter
+    from medvl.models.base import load_base
+    from medvl.reporting import build_table, console_lines
+    from medvl.reporting.progress import step_progress
+    from medvl.reporting.tables import comparison_table, metrics_table
+    from medvl.sources.record import Split
+    from medvl.training.fingerprints import fingerprints_of
+    from medvl.training.quiet import silence_libraries
+    from medvl.training.results import write_comparison
+    from medvl.training.run_record import check_same
+    from medvl.training.session import ask, choose_device
+
+    config, console = job.config, Console()
+    silence_libraries()
+    pl.seed_everything(config.seed, verbose=False)
+    with step_progress(console) as bar:
+        data = QuestionDataModule(config, progress=bar)
+        data.prepare_data()
+    data.setup()
+    console.print(build_table.sources_table(data.benchmark.card))
+    console_lines.notes(console, build_table.source_notes(data.benchmark.card))
+
+    base = load_base(config.model)
+    data.processor = base.processor
+    letters = answer_tokens(base.processor).letter_ids
+    prints = fingerprints_of(base, data.benchmark, config.model.dtype)
+    split = Split(config.split)
+    model = base.model
+    if config.adapter is not None:
+        adapter = check_same(Path(config.adapter), prints, job.overrides)
+        model = load_adapter(base, Path(config.adapter))
+    model.to(choose_device("auto"))
+    run.update(base=base.label, fingerprints=prints)
+    with without_adapter(model):
+        before = ask(model, data, split, letters, prints, console, f"zero-shot on {split}")
+    if config.adapter is None:
+        before.write(run.path)
+        console.print(metrics_table(before.metrics))
+        console_lines.whereabouts(console, {"figures": run.shown / "metrics.json"}, [])
+        return float(before.metrics["overall"]["macro_accuracy"] or 0.0)
+    before.write(run.path / "zero_shot")
+    prints = {**prints, "adapter": adapter}
+    after = ask(model, data, split, letters, prints, console, f"fine-tuned on {split}")
+    after.write(run.path)
+    comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
+    console.print(metrics_table(after.metrics))
+    console.print(comparison_table(comparison))
+    console_lines.whereabouts(console, {"figures": run.shown / "comparison.json"}, [])
+    return float(after.metrics["overall"]["macro_accuracy"] or 0.0)
+
+
+if __name__ == "__main__":
+    run_entry("evaluate", EvaluateConfig, CONF, evaluate)

@@ -1,0 +1,80 @@
+"""Letter scoring: one forward pass, the logits of the option letters at the answer position."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+
+from medvl.answering.prediction import Prediction, Scoring
+from medvl.batching.collator import Batch
+from medvl.models.answer_head import logits_at
+
+
+@torch.inference_mode()
+def score_batch(model: Any, batch: Batch, letter_ids: dict[str, int]) -> list[Prediction]:
+    """Answer a batch of questions.
+
+    Args:
+        model: A transformers image-text model in evaluation mode, with or without an adapter.
+        batch: Questions on the model's device.
+        letter_ids: Letter -> token id at the answer position.
+
+    Returns:
+        One prediction an item, in order. The answer is the letter with the largest probability, the first of equals.
+        Probabilities are over the whole vocabulary, computed in float32.
+    """
+    start = time.perf_counter()
+    rows = torch.zeros_like(batch.inputs["input_ids"], dtype=torch.bool)
+    rows[torch.arange(len(batch.items), device=rows.device), batch.answer_position] = True
+    logprobs = torch.log_softmax(logits_at(model, batch.inputs, rows), dim=-1).cpu()
+    seconds = (time.perf_counter() - start) / len(batch.items)
+    predictions = []
+    for item, row in zip(batch.items, logprobs, strict=True):
+        options = row[[letter_ids[letter] for letter in item.letters]]
+        predictions.append(
+            Prediction(
+                item_id=item.item_id,
+                item_fingerprint=item.fingerprint(),
+                answer=item.letters[int(options.argmax())],
+                option_logprobs=tuple(float(x) for x in options),
+                outside_mass=max(0.0, 1.0 - float(options.exp().sum())),
+                raw_text="",
+                rule="argmax",
+                scoring=Scoring.LETTER,
+                latency_s=seconds,
+            )
+        )
+    return predictions
+
+
+def answer_all(
+    model: Any,
+    batches: Iterable[Batch],
+    letter_ids: dict[str, int],
+    device: torch.device | str,
+    progress: Callable[[int], None] | None = None,
+) -> list[Prediction]:
+    """Answer every batch with the model in evaluation mode; its mode is restored afterwards.
+
+    Args:
+        model: See `score_batch`.
+        batches: Question batches.
+        letter_ids: Letter -> token id.
+        device: Where the model is.
+        progress: Called with the number of items answered so far.
+    """
+    was_training = {module: module.training for module in model.modules()}
+    model.eval()
+    predictions: list[Prediction] = []
+    try:
+        for batch in batches:
+            predictions += score_batch(model, batch.to(device), letter_ids)
+            if progress is not None:
+                progress(len(predictions))
+    finally:
+        for module, mode in was_training.items():
+            module.training = mode
+    return predictions

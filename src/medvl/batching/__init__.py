@@ -1,0 +1,1 @@
+"""From items to training and question batches."""

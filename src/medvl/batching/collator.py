@@ -1,0 +1,100 @@
+"""Samples -> one batch of model inputs, with or without the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from PIL import Image
+
+from medvl.batching.dataset import Sample
+from medvl.batching.prompt import AnswerTokens, answer_tokens, question_text, render
+from medvl.benchmark.item import Item
+from medvl.errors import DataError
+
+IGNORED = -100
+"""Label of a position that the loss leaves out."""
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Questions ready for a model.
+
+    Attributes:
+        items: The items, one a row.
+        inputs: What the model takes: `input_ids` and `attention_mask` int64 [B, T], padded on the right, and the
+            picture tensors of the model's processor.
+        labels: int64 [B, T]: token ids of the answer and the end of turn, IGNORED elsewhere. None in a question batch.
+        answer_position: int64 [B]: position whose logits predict the answer letter.
+    """
+
+    items: tuple[Item, ...]
+    inputs: dict[str, torch.Tensor]
+    labels: torch.Tensor | None
+    answer_position: torch.Tensor
+
+    def to(self, device: torch.device | str) -> Batch:
+        """The same batch with its tensors on a device."""
+        return Batch(
+            self.items,
+            {name: tensor.to(device) for name, tensor in self.inputs.items()},
+            None if self.labels is None else self.labels.to(device),
+            self.answer_position.to(device),
+        )
+
+
+class Collator:
+    """Renders questions with the model's own chat template and lets its processor make the tensors.
+
+    Args:
+        processor: A transformers processor.
+        with_answer: True adds the answer and its labels (training); False stops after the generation prompt (scoring).
+
+    Raises:
+        ModelError: See `answer_tokens`.
+    """
+
+    def __init__(self, processor: Any, *, with_answer: bool) -> None:
+        self._processor = processor
+        self._with_answer = with_answer
+        self.tokens: AnswerTokens = answer_tokens(processor)
+
+    def __call__(self, samples: Sequence[Sample]) -> Batch:
+        """Make one batch, a row a sample, order kept.
+
+        Raises:
+            DataError: The processor cut an answer off.
+        """
+        items = tuple(sample.item for sample in samples)
+        texts = [render(self._processor, question_text(item)) for item in items]
+        if self._with_answer:
+            texts = [text + self.tokens.endings[item.answer_letter] for text, item in zip(texts, items, strict=True)]
+        encoded = self._processor(
+            text=texts,
+            images=[[Image.fromarray(sample.pixels)] for sample in samples],
+            padding=True,
+            padding_side="right",
+            add_special_tokens=self.tokens.adds_special_tokens,
+            return_tensors="pt",
+        )
+        inputs = {name: value for name, value in encoded.items() if isinstance(value, torch.Tensor)}
+        inputs.pop("labels", None)
+        lengths = inputs["attention_mask"].sum(dim=1)
+        if not self._with_answer:
+            return Batch(items, inputs, None, lengths - 1)
+        labels = torch.full_like(inputs["input_ids"], IGNORED)
+        first = torch.empty_like(lengths)
+        for row, item in enumerate(items):
+            ids = self.tokens.ending_ids[item.answer_letter]
+            end = int(lengths[row])
+            found = tuple(inputs["input_ids"][row, end - len(ids) : end].tolist())
+            if found != ids:
+                raise DataError(
+                    f"item {item.item_id}: expected the tokens {ids} of its answer at the end of the row, found "
+                    f"{found}; the processor cut the text: raise its length limit"
+                )
+            labels[row, end - len(ids) : end] = inputs["input_ids"][row, end - len(ids) : end]
+            first[row] = end - len(ids) - 1
+        return Batch(items, inputs, labels, first)

@@ -1,0 +1,110 @@
+"""How an item becomes a conversation, and which tokens of it are the answer.
+
+One layout for training, scoring and serving; its version is part of every fingerprint.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from typing import Any
+
+from medvl.benchmark.item import LETTERS, Item
+from medvl.errors import ModelError
+
+PROMPT_VERSION = "letter-1"
+INSTRUCTION = "Answer with the letter of the correct option only."
+
+
+def question_text(item: Item) -> str:
+    """The user's text: question, one option a line, instruction."""
+    options = [f"{letter}. {text}" for letter, text in zip(item.letters, item.options, strict=True)]
+    return "\n".join([item.question, *options, INSTRUCTION])
+
+
+def conversation(text: str, answer: str | None = None) -> list[dict[str, Any]]:
+    """Messages in the form that chat templates take: one picture and the text, then the answer when given."""
+    user = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}
+    if answer is None:
+        return [user]
+    return [user, {"role": "assistant", "content": [{"type": "text", "text": answer}]}]
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerTokens:
+    """What a processor's chat template makes of an answer.
+
+    Attributes:
+        letter_ids: Letter -> token id at the answer position, right after the generation prompt.
+        endings: Letter -> text that follows the prompt when the letter is the answer: letter and end-of-turn marker.
+        ending_ids: Letter -> its token ids. These, and only these, are supervised.
+        adds_special_tokens: Whether the tokenizer must add its begin token (the template does not write one).
+    """
+
+    letter_ids: dict[str, int]
+    endings: dict[str, str]
+    ending_ids: dict[str, tuple[int, ...]]
+    adds_special_tokens: bool
+
+
+def render(processor: Any, text: str, answer: str | None = None) -> str:
+    """Conversation as the chat template writes it, with the generation prompt when there is no answer."""
+    return str(
+        processor.apply_chat_template(conversation(text, answer), tokenize=False, add_generation_prompt=answer is None)
+    )
+
+
+def answer_tokens(processor: Any) -> AnswerTokens:
+    """Find the tokens of each answer letter as the template really produces them.
+
+    Args:
+        processor: A transformers processor with a chat template.
+
+    Raises:
+        ModelError: The template writes an answer so that it cannot be told from the prompt, or two letters share an id.
+    """
+    tokenizer = processor.tokenizer
+    prompt = render(processor, "?")
+    bos = getattr(tokenizer, "bos_token", None)
+    adds_special_tokens = not (bos and prompt.startswith(bos))
+    special = set(tokenizer.all_special_ids)
+    letter_ids, endings, ending_ids = {}, {}, {}
+    prompt_ids = _ids(tokenizer, prompt)
+    for letter in LETTERS:
+        full = render(processor, "?", letter)
+        ids = _ids(tokenizer, full)
+        if not full.startswith(prompt) or ids[: len(prompt_ids)] != prompt_ids or len(ids) == len(prompt_ids):
+            raise ModelError(
+                f"the chat template of {type(processor).__name__} does not write the answer after its generation "
+                f"prompt (prompt ends {prompt[-40:]!r}, with an answer {full[-40:]!r}); use the model's own template"
+            )
+        rest = ids[len(prompt_ids) :]
+        end = next((i for i, token in enumerate(rest) if token in special), None)
+        kept = rest[: end + 1] if end is not None else [*rest, tokenizer.eos_token_id]
+        letter_ids[letter] = rest[0]
+        ending_ids[letter] = tuple(kept)
+        endings[letter] = _text_of(tokenizer, full[len(prompt) :], kept)
+    if len(set(letter_ids.values())) != len(letter_ids):
+        raise ModelError(f"two option letters share a token id ({letter_ids}); letters cannot be told apart")
+    return AnswerTokens(letter_ids, endings, ending_ids, adds_special_tokens)
+
+
+def prompt_fingerprint(processor: Any) -> str:
+    """Hash of the prompt layout and the chat template (16 hex digits)."""
+    rendered = render(processor, f"{PROMPT_VERSION}\n{INSTRUCTION}", "A")
+    return hashlib.sha256(rendered.encode()).hexdigest()[:16]
+
+
+def _ids(tokenizer: Any, text: str) -> list[int]:
+    return list(tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def _text_of(tokenizer: Any, rest: str, kept: list[int]) -> str:
+    """The shortest beginning of `rest` (or `rest` and the end token) whose tokens are `kept`."""
+    candidates = [rest[:end] for end in range(1, len(rest) + 1)] + [rest + str(tokenizer.eos_token)]
+    for candidate in candidates:
+        if _ids(tokenizer, candidate) == kept:
+            return candidate
+    raise ModelError(
+        f"cannot find the text of the answer tokens {kept} in {rest!r}; the tokenizer merges across its end"
+    )

@@ -1,0 +1,280 @@
+"""Builds a benchmark folder from the datasets under one data root.
+
+find -> scan -> read pictures -> draft questions -> split by group -> leak audit -> options -> write
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import medvl
+from medvl.benchmark.card import SourceRow, build_card
+from medvl.benchmark.groups import normalise_group
+from medvl.benchmark.item import Item
+from medvl.benchmark.leaks import Leaks, Placed, audit_leaks
+from medvl.benchmark.options import draw_options
+from medvl.benchmark.pictures import read_records
+from medvl.benchmark.questions import Draft, box_area, draft_questions, picture_key
+from medvl.benchmark.split import label_counts, official_split_problem, split_groups
+from medvl.benchmark.store import CARD_FILE, Benchmark, read_benchmark, read_card, write_benchmark
+from medvl.benchmark.vocabulary import TaskVocabulary, load_vocabulary, vocabulary_text
+from medvl.config.schema import BenchmarkConfig, TierConfig
+from medvl.errors import DataError
+from medvl.sources.record import Record, Source, Split, Task
+
+Progress = Callable[[str, int, int], None]
+"""Called with (source, pictures done, pictures in all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recipe:
+    """What to build.
+
+    Attributes:
+        name: Name of the benchmark.
+        root: Data root.
+        sources: Sources to look for.
+        config: Rules.
+        strict: A listed picture that is absent fails the build.
+        skip_broken: Pictures that cannot be read are left out instead of failing the build.
+    """
+
+    name: str
+    root: Path
+    sources: Sequence[Source]
+    config: BenchmarkConfig
+    strict: bool = False
+    skip_broken: bool = False
+
+    def settings(self) -> dict[str, Any]:
+        """Everything but the files that shapes the items."""
+        return {
+            "medvl_version": medvl.__version__,
+            "sources": [source.name for source in self.sources],
+            "benchmark": self.config.model_dump(),
+            "strict": self.strict,
+            "skip_broken": self.skip_broken,
+        }
+
+
+@dataclass(slots=True)
+class _Part:
+    """One source on its way through the build."""
+
+    source: Source
+    row: SourceRow
+    drafts: list[Draft]
+    true_of: dict[str, tuple[str, ...]]
+    groups: dict[str, str]
+    sides: dict[str, Split]
+
+
+def build_benchmark(recipe: Recipe, folder: Path, progress: Progress | None = None) -> Benchmark:
+    """Build a benchmark, or read it back when the folder already holds this one.
+
+    Args:
+        recipe: What to build.
+        folder: Benchmark folder.
+        progress: Called while pictures are read.
+
+    Raises:
+        DataError: The root is absent, nothing was found, a file is broken, a label is unknown, a group is absent, or a
+            picture leaks under `benchmark.leaks=fail`.
+        StorageError: The folder cannot be written.
+    """
+    places = _find(recipe)
+    inputs = _inputs_fingerprint(recipe, places)
+    if (folder / CARD_FILE).is_file() and read_card(folder)["fingerprints"].get("inputs") == inputs:
+        return read_benchmark(folder)
+    vocabulary = load_vocabulary()
+    rows = [SourceRow(source.name, found=places[source.name] is not None) for source in recipe.sources]
+    parts = []
+    for source, row in zip(recipe.sources, rows, strict=True):
+        place = places[source.name]
+        if place is None:
+            row.why_absent = f"no copy of {source.title} under {recipe.root}; get it from {source.homepage}"
+        else:
+            parts.append(_prepare(source, row, place, recipe, vocabulary, progress))
+    leaks = _settle_leaks(parts, recipe.config.leaks)
+    items = _items(parts, leaks, recipe, vocabulary)
+    if not items:
+        raise DataError(f"the sources under {recipe.root} give no question at all: {_why_empty(rows)}")
+    by_name = {source.name: source for source in recipe.sources}
+    card = build_card(recipe.name, items, rows, by_name, recipe.settings(), len(leaks.pairs), inputs)
+    return write_benchmark(folder, items, card)
+
+
+def _find(recipe: Recipe) -> dict[str, Path | None]:
+    if not recipe.root.is_dir():
+        raise DataError(
+            f"the data root {recipe.root} does not exist; say data.root=DIR with the folder of your datasets"
+        )
+    places = {source.name: source.find(recipe.root) for source in recipe.sources}
+    if not any(places.values()):
+        looked = ", ".join(f"{s.title} ({s.homepage})" for s in recipe.sources)
+        raise DataError(f"none of the sources lies under {recipe.root}; looked for: {looked}")
+    return places
+
+
+def _inputs_fingerprint(recipe: Recipe, places: Mapping[str, Path | None]) -> str:
+    """Hash of the settings, the vocabulary, and name, size and time of every file that may be read."""
+    digest = hashlib.sha256(json.dumps(recipe.settings(), sort_keys=True).encode())
+    digest.update(vocabulary_text().encode())
+    for name, place in sorted(places.items()):
+        digest.update(f"{name}:".encode())
+        for path in sorted(place.rglob("*")) if place is not None else ():
+            if path.is_file():
+                status = path.stat()
+                digest.update(f"{path.relative_to(recipe.root)} {status.st_size} {status.st_mtime_ns}\n".encode())
+    return digest.hexdigest()[:16]
+
+
+def _prepare(
+    source: Source,
+    row: SourceRow,
+    place: Path,
+    recipe: Recipe,
+    vocabulary: Mapping[Task, TaskVocabulary],
+    progress: Progress | None,
+) -> _Part:
+    """Scan and read one source, draft its questions and split its groups."""
+    scan = source.scan(place)
+    row.warnings += scan.warnings
+    row.listed = len(scan.records)
+    askable = [r for r in scan.records if r.labels or r.structures]
+    present = [r for r in askable if r.is_present]
+    row.absent = sum(not r.is_present for r in scan.records)
+    row.unlabelled = sum(r.is_present for r in scan.records) - len(present)
+    if recipe.strict and row.absent:
+        first = next(r for r in scan.records if not r.is_present)
+        raise DataError(
+            f"{source.name}: {row.absent} of {row.listed} listed pictures are absent, the first is "
+            f"{first.picture.name} ({first.where}); data.strict=false builds from the partial copy"
+        )
+    pictures, row.broken = read_records(
+        present, recipe.config.boxes, None if progress is None else lambda done, n: progress(source.name, done, n)
+    )
+    if row.broken and not recipe.skip_broken:
+        listed = "\n  ".join(row.broken[:10])
+        more = f"\n  and {len(row.broken) - 10} more" if len(row.broken) > 10 else ""
+        raise DataError(
+            f"{len(row.broken)} pictures or masks cannot be used:\n  {listed}{more}\n"
+            "  replace them, or say data.skip_broken=true to build without them"
+        )
+    problem = official_split_problem(source, askable)
+    if problem is not None and source.has_usable_official_split:
+        row.warnings.append(f"the published split is not used: {problem}")
+    row.official_split = problem is None
+    groups = {_key(r): normalise_group(source.name, r.group, r.where or r.record_id) for r in present}
+    drafts, true_of = draft_questions(pictures, vocabulary)
+    official = {groups[_key(r)]: r.official_split or Split.TRAIN for r in present} if problem is None else None
+    counts = label_counts([(groups[picture_key(d.picture)], f"{d.task}/{d.answer}") for d in drafts])
+    sides = split_groups(source, official, counts, recipe.config.split, recipe.config.seed)
+    return _Part(source, row, drafts, true_of, groups, sides)
+
+
+def _key(record: Record) -> str:
+    return f"{record.source}/{record.record_id}"
+
+
+def _settle_leaks(parts: Sequence[_Part], policy: str) -> Leaks:
+    """Audit until nothing moves any more; moved groups are entered into the parts."""
+    seen: list[tuple[str, str]] = []
+    while True:
+        leaks = audit_leaks(_placed(parts), policy)
+        seen += [pair for pair in leaks.pairs if pair not in seen]
+        if not leaks.moved:
+            break
+        for part in parts:
+            part.sides.update({g: side for g, side in leaks.moved.items() if g in part.sides})
+    for part in parts:
+        part.row.leaked = sum(key in leaks.dropped for key in {picture_key(d.picture) for d in part.drafts})
+    return Leaks(seen, leaks.dropped, leaks.moved)
+
+
+def _placed(parts: Sequence[_Part]) -> list[Placed]:
+    placed: dict[str, Placed] = {}
+    for part in parts:
+        for draft in part.drafts:
+            key = picture_key(draft.picture)
+            group = part.groups[key]
+            placed[key] = Placed(key, draft.picture.sha256_pixels, group, part.sides[group], part.row.official_split)
+    return list(placed.values())
+
+
+def _items(
+    parts: Sequence[_Part], leaks: Leaks, recipe: Recipe, vocabulary: Mapping[Task, TaskVocabulary]
+) -> list[Item]:
+    items = []
+    for part in parts:
+        drafts = [d for d in part.drafts if picture_key(d.picture) not in leaks.dropped]
+        answers = {task: {d.answer for d in drafts if d.task is task} for task in Task}
+        for task in part.source.tasks:
+            if len(answers[task]) == 1:
+                only = next(iter(answers[task]))
+                part.row.warnings.append(
+                    f"{task} has one answer only ('{only}'): marked constant_answer and left out of macro figures"
+                )
+        items += [_item(draft, part, answers[draft.task], recipe, vocabulary[draft.task]) for draft in drafts]
+    return items
+
+
+def _item(draft: Draft, part: _Part, source_answers: set[str], recipe: Recipe, vocabulary: TaskVocabulary) -> Item:
+    picture, record = draft.picture, draft.picture.record
+    key = picture_key(picture)
+    options, answer_index, pool = draw_options(
+        draft.answer,
+        item_id=draft.item_id,
+        seed=recipe.config.seed,
+        vocabulary=vocabulary,
+        source_answers=source_answers,
+        excluded=draft.excluded,
+        option_pool=recipe.config.option_pool,
+    )
+    share = None if draft.bbox_xyxy_px is None else box_area(draft.bbox_xyxy_px) / (picture.width * picture.height)
+    return Item(
+        item_id=draft.item_id,
+        picture=record.picture.relative_to(recipe.root).as_posix(),
+        frame=record.frame,
+        sha256_pixels=picture.sha256_pixels,
+        width=picture.width,
+        height=picture.height,
+        task=draft.task,
+        question=vocabulary.question,
+        options=options,
+        answer_index=answer_index,
+        raw_label=draft.raw_label,
+        answer=draft.answer,
+        generic_plane=draft.answer in vocabulary.generic,
+        labels=part.true_of[key],
+        group=part.groups[key],
+        source=record.source,
+        domain=record.domain,
+        split=part.sides[part.groups[key]],
+        bbox_xyxy_px=draft.bbox_xyxy_px,
+        area_share=share,
+        tier=None if share is None else tier_of(share, recipe.config.tiers),
+        option_pool=pool,
+        constant_answer=len(source_answers) == 1,
+        meta=dict(record.meta),
+    )
+
+
+def tier_of(area_share: float, tiers: TierConfig) -> str:
+    """Tier of a box: small < small_below <= medium < large_from <= large."""
+    if area_share < tiers.small_below:
+        return "small"
+    return "medium" if area_share < tiers.large_from else "large"
+
+
+def _why_empty(rows: Sequence[SourceRow]) -> str:
+    facts: Counter[str] = Counter()
+    for row in rows:
+        facts.update({"absent": row.absent, "without labels": row.unlabelled, "broken": len(row.broken)})
+    return ", ".join(f"{count} pictures {what}" for what, count in facts.items() if count) or "they are empty"

@@ -1,0 +1,27 @@
+"""Normalised group ids, so that `P7` and `p007 ` are one patient."""
+
+from __future__ import annotations
+
+import re
+
+from medvl.errors import DataError
+
+
+def normalise_group(source: str, raw: str, where: str) -> str:
+    """Group id without case, blanks, separators and leading zeros, prefixed with its source.
+
+    Args:
+        source: Source name; groups of two sources are never one.
+        raw: Id as the dataset writes it.
+        where: What to name in an error.
+
+    Raises:
+        DataError: When nothing is left of the id.
+    """
+    text = re.sub(r"[\s_\-]+", "", raw).casefold()
+    text = re.sub(r"0*(\d+)", lambda match: match.group(1), text)
+    if not text:
+        raise DataError(
+            f"{source}, {where}: no group id (patient, video or exam); without one the split cannot be kept apart"
+        )
+    return f"{source}:{text}"

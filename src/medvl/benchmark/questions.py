@@ -1,0 +1,104 @@
+"""From pictures to questions: which answers are true of a picture, and which distractors are therefore barred."""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from medvl.benchmark.pictures import Box, ReadPicture
+from medvl.benchmark.vocabulary import TaskVocabulary
+from medvl.errors import DataError
+from medvl.sources.record import Task
+
+OVERLAP_IOU = 0.5
+"""A structure whose box overlaps the red one at least this much could also be what it shows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A question before its options are drawn.
+
+    Attributes:
+        item_id: Stable id, free of anything that names a patient.
+        picture: The picture it is asked about.
+        task: Task.
+        raw_label: Label as the dataset writes it.
+        answer: Right answer.
+        excluded: Answers that must not be distractors.
+        bbox_xyxy_px: Red box of a VG question.
+    """
+
+    item_id: str
+    picture: ReadPicture
+    task: Task
+    raw_label: str
+    answer: str
+    excluded: tuple[str, ...]
+    bbox_xyxy_px: Box | None
+
+
+def draft_questions(
+    pictures: Sequence[ReadPicture], vocabulary: Mapping[Task, TaskVocabulary]
+) -> tuple[list[Draft], dict[str, tuple[str, ...]]]:
+    """All questions about some pictures of one source.
+
+    Returns:
+        (drafts in the order of the pictures, `source/record_id` -> every answer that is true of the picture).
+
+    Raises:
+        DataError: Listing every raw label that the vocabulary does not know, with how often it occurs.
+    """
+    unmapped: Counter[str] = Counter()
+    drafts: list[Draft] = []
+    true_of: dict[str, tuple[str, ...]] = {}
+    for picture in pictures:
+        labels = {task: _answer(vocabulary[task], task, raw, unmapped) for task, raw in picture.record.labels.items()}
+        boxes = [(raw, _answer(vocabulary[Task.VG], Task.VG, raw, unmapped), box) for raw, box in picture.boxes]
+        true_of[picture_key(picture)] = tuple(dict.fromkeys([*labels.values(), *(answer for _, answer, _ in boxes)]))
+        for task, answer in labels.items():
+            drafts.append(
+                Draft(_item_id(picture, task, 0), picture, task, picture.record.labels[task], answer, (answer,), None)
+            )
+        for index, (raw, answer, box) in enumerate(boxes):
+            also = tuple(other for _, other, there in boxes if other != answer and iou(box, there) >= OVERLAP_IOU)
+            drafts.append(Draft(_item_id(picture, Task.VG, index), picture, Task.VG, raw, answer, also, box))
+    if unmapped:
+        listed = ", ".join(f"{label} ({count} times)" for label, count in sorted(unmapped.items()))
+        raise DataError(f"labels that the vocabulary does not know: {listed}; add them to vocabulary.yaml")
+    return drafts, true_of
+
+
+def picture_key(picture: ReadPicture) -> str:
+    """Unique name of a picture in the benchmark."""
+    return f"{picture.record.source}/{picture.record.record_id}"
+
+
+def iou(a: Box, b: Box) -> float:
+    """Intersection over union of two boxes (xyxy, pixels), in [0, 1]."""
+    width = min(a[2], b[2]) - max(a[0], b[0])
+    height = min(a[3], b[3]) - max(a[1], b[1])
+    if width <= 0 or height <= 0:
+        return 0.0
+    shared = width * height
+    return shared / (box_area(a) + box_area(b) - shared)
+
+
+def box_area(box: Box) -> float:
+    """Area in square pixels."""
+    return (box[2] - box[0]) * (box[3] - box[1])
+
+
+def _answer(vocabulary: TaskVocabulary, task: Task, raw: str, unmapped: Counter[str]) -> str:
+    answer = vocabulary.answer_to(raw)
+    if answer is None:
+        unmapped[f"{task}: '{raw}'"] += 1
+        return raw
+    return answer
+
+
+def _item_id(picture: ReadPicture, task: Task, index: int) -> str:
+    """File names carry patient numbers, so the id is a hash of them."""
+    digest = hashlib.sha256(f"{picture_key(picture)}|{task}|{index}".encode()).hexdigest()[:12]
+    return f"{picture.record.source}-{task.lower()}-{digest}"

@@ -1,0 +1,94 @@
+"""The vocabulary: what each task asks, and which answer each raw label of a dataset means.
+
+Three things stay apart: the raw label as the dataset writes it, the answer as a question shows it, and whether that
+answer is generic (names the organ only). The table is `vocabulary.yaml`; it is checked for collisions when it is read.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any
+
+import yaml
+
+from medvl.errors import DataError
+from medvl.sources.record import Task
+
+_ANSWER_KEYS = {"labels", "generic", "is_a", "not_beside"}
+
+
+@dataclass(frozen=True, slots=True)
+class TaskVocabulary:
+    """Question and answers of one task.
+
+    Attributes:
+        question: Question text.
+        num_options: Options shown when enough answers exist.
+        answers: Answer texts, in the order of the table.
+        generic: Answers that name the organ only.
+        by_label: Normalised raw label -> answer.
+        conflicts: Answer -> answers that must not stand beside it (broader, narrower, or easily the same thing).
+    """
+
+    question: str
+    num_options: int
+    answers: tuple[str, ...]
+    generic: frozenset[str]
+    by_label: Mapping[str, str]
+    conflicts: Mapping[str, frozenset[str]]
+
+    def answer_to(self, raw_label: str) -> str | None:
+        """Answer that a raw label means, or None when the table does not know it."""
+        return self.by_label.get(normalise_label(raw_label))
+
+
+def normalise_label(label: str) -> str:
+    """Raw label without case, runs of blanks, `_` and `-`."""
+    return re.sub(r"[\s_\-]+", " ", label.strip()).casefold()
+
+
+@cache
+def load_vocabulary() -> dict[Task, TaskVocabulary]:
+    """The shipped table, checked."""
+    return parse_vocabulary(yaml.safe_load(vocabulary_text()))
+
+
+def vocabulary_text() -> str:
+    """The shipped table as it is written."""
+    return resources.files("medvl.benchmark").joinpath("vocabulary.yaml").read_text(encoding="utf-8")
+
+
+def parse_vocabulary(table: Mapping[str, Any]) -> dict[Task, TaskVocabulary]:
+    """Check a vocabulary table and index it.
+
+    Args:
+        table: Task -> {question, num_options, answers: {answer: {labels, generic, is_a, not_beside}}}.
+
+    Raises:
+        DataError: A label that means two answers, a reference to an answer that is absent, an unknown key.
+    """
+    return {Task(name): _parse_task(name, node) for name, node in table.items()}
+
+
+def _parse_task(name: str, node: Mapping[str, Any]) -> TaskVocabulary:
+    answers = tuple(node["answers"])
+    by_label: dict[str, str] = {}
+    pairs: set[tuple[str, str]] = set()
+    for answer, facts in node["answers"].items():
+        if unknown := set(facts) - _ANSWER_KEYS:
+            raise DataError(f"vocabulary, {name}, '{answer}': unknown key {sorted(unknown)}; known: {_ANSWER_KEYS}")
+        for label in (answer, *facts.get("labels", ())):
+            key = normalise_label(str(label))
+            if by_label.setdefault(key, answer) != answer:
+                raise DataError(f"vocabulary, {name}: the label '{label}' means both '{by_label[key]}' and '{answer}'")
+        for other in (*([facts["is_a"]] if "is_a" in facts else ()), *facts.get("not_beside", ())):
+            if other not in node["answers"]:
+                raise DataError(f"vocabulary, {name}, '{answer}': refers to '{other}', which is not an answer")
+            pairs |= {(answer, other), (other, answer)}
+    conflicts = {answer: frozenset(b for a, b in pairs if a == answer) for answer in answers}
+    generic = frozenset(answer for answer, facts in node["answers"].items() if facts.get("generic"))
+    return TaskVocabulary(str(node["question"]), int(node["num_options"]), answers, generic, by_label, conflicts)

@@ -1,0 +1,1 @@
+"""Configuration: Hydra composes, pydantic checks, the library gets plain typed values."""

@@ -1,0 +1,117 @@
+"""Checks the overrides of a command line against the options in `conf/` and the keys of the schema.
+
+Hydra stops at the first mistake and names no near match, so the overrides are looked at before it composes: all bad
+ones are found, named, and the rest is composed so that its problems can be reported in the same message.
+"""
+
+from __future__ import annotations
+
+import types
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin
+
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import Override
+from hydra.errors import HydraException
+from pydantic import BaseModel
+
+from medvl.config.nearest import or_what
+
+
+def check_overrides(
+    overrides: list[str], conf_dir: Path, root: type[BaseModel], groups: list[str]
+) -> tuple[list[str], list[str]]:
+    """Split overrides into those that can be composed and the problems of the others.
+
+    Args:
+        overrides: Raw overrides of the command line (`lora=r16`, `lora.r=8,16`).
+        conf_dir: The folder `conf`.
+        root: Schema of the whole configuration.
+        groups: Config groups in the defaults list of the entry file.
+
+    Returns:
+        (good overrides as given, one sentence a bad override).
+    """
+    good, problems = [], []
+    for text in overrides:
+        try:
+            override = OverridesParser.create().parse_override(text)
+        except HydraException as error:
+            first = str(error).splitlines()[0]
+            problems.append(f"cannot read the override '{text}': {first}; write key=value, quote blanks and brackets")
+            continue
+        problem = _group_problem(override, conf_dir, groups) or _key_problem(override, conf_dir, root, groups)
+        if problem is None:
+            good.append(text)
+        else:
+            problems.append(problem)
+    return good, problems
+
+
+def options_of(conf_dir: Path, group: str) -> list[str]:
+    """Names of the options of a config group."""
+    return sorted(path.stem for path in (conf_dir / group).glob("*.yaml"))
+
+
+def _is_group(override: Override, conf_dir: Path) -> bool:
+    return (conf_dir / override.key_or_group).is_dir()
+
+
+def _values(override: Override) -> list[Any]:
+    """All values of an override: the single one, or each of a sweep."""
+    if override.is_choice_sweep() and override.value_type is not None:
+        return list(override.sweep_iterator())
+    return [override.value()]
+
+
+def _group_problem(override: Override, conf_dir: Path, groups: list[str]) -> str | None:
+    group = override.key_or_group
+    if not _is_group(override, conf_dir) or override.is_delete():
+        return None
+    if group not in groups:
+        return f"'{group}={override.value()}': this command has no group '{group}'; it takes {', '.join(groups)}"
+    known = options_of(conf_dir, group)
+    for value in _values(override):
+        names = value if isinstance(value, list) else [value]
+        for name in names:
+            if name is not None and str(name).strip("'\"") not in known:
+                return f"'{group}={name}': conf/{group} has no option '{name}'{or_what(str(name), known)}"
+    return None
+
+
+def _key_problem(override: Override, conf_dir: Path, root: type[BaseModel], groups: list[str]) -> str | None:
+    key = override.key_or_group
+    if _is_group(override, conf_dir) or key.split(".")[0].split("/")[0] == "hydra":
+        return None
+    if "/" in key or ("@" in (override.input_line or "")):
+        return f"'{override.input_line}': conf has no group '{key}'{or_what(key, groups)}"
+    return _walk(key, root, str(override.input_line), groups)
+
+
+def _walk(key: str, root: type[BaseModel], text: str, groups: list[str]) -> str | None:
+    """Follow a dotted key through the schema; the problem at the first part that does not exist, else None."""
+    node: type[BaseModel] | None = root
+    parts = key.split(".")
+    for depth, part in enumerate(parts):
+        if node is None:
+            where = ".".join(parts[:depth])
+            return f"'{text}': {where} is a value and has no key '{part}'"
+        if part not in node.model_fields:
+            known = {*node.model_fields, *groups} if depth == 0 else set(node.model_fields)
+            where = f"in {'.'.join(parts[:depth])}" if depth else "at the top"
+            return f"'{text}': no key '{part}' {where}{or_what(part, known)}"
+        node, is_free = _inner(node.model_fields[part].annotation)
+        if is_free:
+            return None
+    return None
+
+
+def _inner(annotation: Any) -> tuple[type[BaseModel] | None, bool]:
+    """(schema node behind an annotation or None, whether any key may follow)."""
+    candidates = get_args(annotation) if get_origin(annotation) in (Union, types.UnionType) else (annotation,)
+    for candidate in candidates:
+        if isinstance(candidate, type) and issubclass(candidate, BaseModel):
+            return candidate, False
+        if get_origin(candidate) is dict:
+            return None, True
+    return None, False

@@ -1,0 +1,58 @@
+"""Rules between values that no single field can state. Checked before torch is imported."""
+
+from __future__ import annotations
+
+from medvl.config.nearest import or_what
+from medvl.config.schema import EntryConfig, TrainConfig
+
+HIGHER_IS_BETTER = {"accuracy": True, "macro_accuracy": True, "invalid_rate": False, "loss": False}
+"""Last part of a logged name -> whether more is better."""
+
+TASKS = ("PI", "VC", "FO", "CD", "VG")
+TIERS = ("small", "medium", "large")
+DOMAINS = ("clinical", "phantom")
+
+
+def logged_names(stage: str) -> list[str]:
+    """Names under which a validation (`val`) or a test (`test`) is logged."""
+    return [
+        f"{stage}/macro_accuracy",
+        f"{stage}/accuracy",
+        f"{stage}/invalid_rate",
+        f"{stage}/loss",
+        *(f"{stage}/task/{task}/accuracy" for task in TASKS),
+        *(f"{stage}/tier/{tier}/accuracy" for tier in TIERS),
+        *(f"{stage}/domain/{domain}/accuracy" for domain in DOMAINS),
+    ]
+
+
+def rule_problems(config: EntryConfig) -> list[str]:
+    """Sentences about values that contradict each other; empty when all is well."""
+    problems = []
+    if isinstance(config, TrainConfig):
+        problems += _monitor_problems(config)
+        weights = config.task_mix.weights
+        if len(weights) == len(TASKS) and not any(weights.values()):
+            problems.append("task_mix.weights: every task has weight 0, so nothing would be trained")
+        if config.trainer.precision.startswith("16") and config.trainer.accelerator == "cpu":
+            problems.append("trainer.precision=16-mixed needs a GPU; use 32-true or bf16-mixed with accelerator=cpu")
+    return problems
+
+
+def _monitor_problems(config: TrainConfig) -> list[str]:
+    """A callback must watch a name that is logged, in the direction in which that name gets better."""
+    problems = []
+    known = logged_names("val")
+    for name, node in config.callbacks.items():
+        monitor = (node or {}).get("monitor")
+        if node is None or monitor is None:
+            continue
+        if monitor not in known:
+            problems.append(f"callbacks.{name}.monitor={monitor!r} is never logged{or_what(str(monitor), known)}")
+            continue
+        mode = "max" if HIGHER_IS_BETTER[str(monitor).rsplit("/", 1)[-1]] else "min"
+        if node.get("mode", "min") != mode:
+            problems.append(
+                f"callbacks.{name}.mode={node.get('mode', 'min')!r} is the wrong direction for {monitor}: use {mode}"
+            )
+    return problems

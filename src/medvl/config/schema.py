@@ -1,0 +1,259 @@
+"""What a configuration may say: one closed class a node, with types, ranges and a sentence for each field.
+
+Hydra composes the YAML files of `conf/`; `medvl.config.typed` checks the result against these classes and hands the
+library plain typed values. Unknown keys are refused. A field with a default may be left out of the YAML files.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, model_validator
+
+Positive = Annotated[int, Field(gt=0)]
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+PositiveFloat = Annotated[float, Field(gt=0)]
+
+TaskName = Literal["PI", "VC", "FO", "CD", "VG"]
+SplitName = Literal["train", "val", "test"]
+PartName = Literal["language", "vision", "projector"]
+
+
+class Node(BaseModel):
+    """Base of all configuration nodes: closed and read-only."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+
+
+class ModelConfig(Node):
+    """The base model."""
+
+    name: str
+    """Name of the option, as in `model=NAME`."""
+    hub_id: str | None = None
+    """Repository on the hub; None for a model that exists as a folder only."""
+    path: str | None = None
+    """Local folder with the weights; wins over `hub_id`. `builtin:tiny` is the one shipped with medvl."""
+    revision: str | None = None
+    """Commit, tag or branch on the hub; None takes the newest and records its commit."""
+    licence: str = "unknown"
+    gated: bool = False
+    """True when the hub asks for an accepted licence and a login."""
+    dtype: Literal["float32", "bfloat16", "float16"] = "float32"
+    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
+    training_data_note: Literal["ultrasound", "chest X-ray", "none", "unknown"] = "unknown"
+    """Medical pictures that the model's authors declare as training data."""
+
+    @model_validator(mode="after")
+    def _has_a_place(self) -> Self:
+        if self.hub_id is None and self.path is None:
+            raise ValueError("needs hub_id or path: say where the weights are, e.g. model.path=DIR")
+        return self
+
+
+class LoraConfig(Node):
+    """The adapter."""
+
+    r: Annotated[int, Field(gt=0, le=1024)] = 16
+    """Rank."""
+    alpha: Annotated[float, Field(gt=0)] = 32.0
+    """The update is scaled by alpha / r."""
+    dropout: Annotated[float, Field(ge=0, lt=1)] = 0.05
+    parts: Annotated[list[PartName], Field(min_length=1)] = ["language"]
+    """Parts of the model whose linear layers get an adapter."""
+    layers: Literal["all_linear", "attention"] = "all_linear"
+    """Which linear layers of those parts."""
+
+    @model_validator(mode="after")
+    def _parts_once(self) -> Self:
+        if len(set(self.parts)) != len(self.parts):
+            raise ValueError(f"parts names one part twice: {self.parts}")
+        return self
+
+
+class TaskMixConfig(Node):
+    """How often each task is seen in training."""
+
+    weights: dict[TaskName, Annotated[float, Field(ge=0)]] = {}
+    """Task -> factor on its share. 0 leaves the task out; a task not named has 1."""
+    temperature: PositiveFloat = 1.0
+    """Share of a task ~ weight * items^(1/temperature): 1 keeps natural shares, large values even them out."""
+    caps: dict[TaskName, Positive] = {}
+    """Task -> most items of it drawn in one epoch."""
+
+
+class DemoConfig(Node):
+    """The drawn demo dataset."""
+
+    seed: Count = 0
+    patients: Positive = 250
+
+
+class DataConfig(Node):
+    """Where the pictures are and how they are loaded."""
+
+    name: str
+    """Name of the benchmark that is built, as in `data=NAME`."""
+    root: str
+    """Folder under which the datasets lie."""
+    sources: Annotated[list[str], Field(min_length=1)]
+    """Sources to look for under the root, see `medvl.sources.registry`."""
+    demo: DemoConfig | None = None
+    """Set: the drawn demo dataset is written to the root when it is not there."""
+    strict: bool = False
+    """True: a table row whose picture is absent fails the build. False: it is counted as a partial copy."""
+    skip_broken: bool = False
+    """True: pictures that cannot be read are left out and listed. False: they fail the build."""
+    batch_size: Positive = 8
+    """Questions in a training batch on one device."""
+    num_workers: Count = 0
+    """Processes that load pictures; 0 loads in the training process."""
+
+
+class BoxConfig(Node):
+    """How masks become boxes."""
+
+    per: Literal["structure", "component"] = "structure"
+    """`structure`: one box around all of a structure. `component`: one for each connected piece."""
+    min_area_share: Share = 0.001
+    """Pieces under this share of the picture are left out (component only)."""
+
+
+class TierConfig(Node):
+    """Box sizes by share of the picture's area: small < small_below <= medium < large_from <= large."""
+
+    small_below: Annotated[float, Field(gt=0, lt=1)] = 0.05
+    large_from: Annotated[float, Field(gt=0, lt=1)] = 0.20
+
+    @model_validator(mode="after")
+    def _ordered(self) -> Self:
+        if self.small_below >= self.large_from:
+            raise ValueError(f"small_below ({self.small_below}) must be under large_from ({self.large_from})")
+        return self
+
+
+class SplitConfig(Node):
+    """The patient split, where no usable official one exists."""
+
+    val_share: Annotated[float, Field(gt=0, lt=1)] = 0.10
+    """Share of the groups (of the train side, when the split is official) that go to val."""
+    test_share: Annotated[float, Field(gt=0, lt=1)] = 0.20
+    small_source_below: Count = 500
+    """A source with fewer published pictures goes wholly to test."""
+
+    @model_validator(mode="after")
+    def _leaves_train(self) -> Self:
+        if self.val_share + self.test_share >= 1:
+            raise ValueError(f"val_share + test_share must stay under 1, got {self.val_share + self.test_share}")
+        return self
+
+
+class BenchmarkConfig(Node):
+    """How records become items."""
+
+    seed: Count = 0
+    option_pool: Literal["source", "task"] = "source"
+    """Where distractors come from first: the source's own answers, or the whole vocabulary of the task."""
+    leaks: Literal["drop_train", "move", "fail"] = "drop_train"
+    """What to do with a picture that lies on both sides: drop the train copy, move its group to test, or stop."""
+    boxes: BoxConfig = BoxConfig()
+    tiers: TierConfig = TierConfig()
+    split: SplitConfig = SplitConfig()
+
+
+class TrainerConfig(Node):
+    """How training runs."""
+
+    engine: Literal["lightning"] = "lightning"
+    accelerator: Literal["auto", "cpu", "gpu"] = "auto"
+    devices: Literal["auto"] | Positive = "auto"
+    strategy: str = "auto"
+    precision: Literal["32-true", "bf16-mixed", "16-mixed", "bf16-true"] = "32-true"
+    max_epochs: Positive = 3
+    max_steps: Annotated[int, Field(ge=-1)] = -1
+    """Optimiser steps; -1 lets max_epochs decide."""
+    accumulate_batches: Positive = 1
+    """Batches in one optimiser step."""
+    gradient_clip: PositiveFloat | None = 1.0
+    """Largest norm of the gradient; None switches clipping off."""
+    val_every_steps: Positive = 100
+    """Optimiser steps between two validations."""
+    log_every_steps: Positive = 10
+    progress: bool = True
+    extra: dict[str, Any] = {}
+    """Passed to the engine as it is."""
+
+
+class OptimConfig(Node):
+    """The optimiser (AdamW)."""
+
+    lr: PositiveFloat = 2e-4
+    weight_decay: Annotated[float, Field(ge=0)] = 0.0
+    warmup_share: Share = 0.05
+    """Share of the steps over which the rate rises from 0."""
+    schedule: Literal["cosine", "linear", "constant"] = "cosine"
+
+
+class EvalConfig(Node):
+    """How a model is asked and its answers are reduced."""
+
+    scoring: Literal["letter"] = "letter"
+    batch_size: Positive = 32
+    val_items: Positive | None = None
+    """Most items of val asked at each validation (stratified by task, seeded); None asks all."""
+    test_items: Positive | None = None
+    """Most items of test asked; None asks all."""
+
+
+class PathsConfig(Node):
+    """Folders, relative to where the command is run."""
+
+    data: str = "data"
+    """Drawn datasets and built benchmarks."""
+    outputs: str = "outputs"
+    """Run folders."""
+    run: str = "???"
+    """Folder of this run."""
+
+
+class DebugConfig(Node):
+    """Switches for finding faults."""
+
+    overfit_items: Positive | None = None
+    """Train, validate and test on the same few train items (spread over tasks): the loop must learn them all."""
+
+
+class EntryConfig(Node):
+    """What both entry files share."""
+
+    seed: Count = 0
+    name: str
+    """Label of the run, part of its folder name."""
+    model: ModelConfig
+    data: DataConfig
+    benchmark: BenchmarkConfig = BenchmarkConfig()
+    eval: EvalConfig = EvalConfig()
+    paths: PathsConfig
+    debug: DebugConfig = DebugConfig()
+
+
+class TrainConfig(EntryConfig):
+    """Everything that `train.py` reads."""
+
+    lora: LoraConfig = LoraConfig()
+    task_mix: TaskMixConfig = TaskMixConfig()
+    trainer: TrainerConfig = TrainerConfig()
+    optim: OptimConfig = OptimConfig()
+    callbacks: dict[str, dict[str, Any] | None] = {}
+    """Name -> `_target_` node of a Lightning callback."""
+    logger: dict[str, dict[str, Any] | None] = {}
+    """Name -> `_target_` node of a Lightning logger."""
+
+
+class EvaluateConfig(EntryConfig):
+    """Everything that `evaluate.py` reads."""
+
+    adapter: str | None = None
+    """Folder of an adapter; None evaluates the base model alone (zero-shot)."""
+    split: SplitName = "test"

@@ -1,0 +1,1 @@
+"""From predictions to figures: metrics, intervals, paired comparison. Needs no torch."""

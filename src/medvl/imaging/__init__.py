@@ -1,0 +1,1 @@
+"""Pictures, masks and boxes: reading, measuring, drawing."""

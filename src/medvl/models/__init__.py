@@ -1,0 +1,1 @@
+"""Base models, prompts and adapters."""

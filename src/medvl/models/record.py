@@ -1,0 +1,38 @@
+"""The run record beside an adapter: base, prompt, processor, benchmark and configuration it was trained with."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from medvl.errors import ModelError
+
+RECORD_FILE = "medvl.json"
+WEIGHTS_FILE = "adapter_model.safetensors"
+
+
+def read_record(folder: Path) -> dict[str, Any]:
+    """Read the run record of an adapter; imports no torch.
+
+    Raises:
+        ModelError: The folder holds no adapter, none that medvl trained, or a record that cannot be read.
+    """
+    if not (folder / "adapter_config.json").is_file():
+        raise ModelError(f"{folder} holds no adapter (expected adapter_config.json and {WEIGHTS_FILE})")
+    path = folder / RECORD_FILE
+    if not path.is_file():
+        raise ModelError(
+            f"{folder} holds an adapter but no {RECORD_FILE}; only adapters that train.py wrote are judged"
+        )
+    try:
+        record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        record["base"], record["fingerprints"]["base"], record["config"]["model"]
+    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        raise ModelError(f"{path} is not a run record ({error!r}); copy the adapter folder again") from None
+    return record
+
+
+def write_record(folder: Path, record: dict[str, Any]) -> None:
+    """Write the run record of an adapter."""
+    (folder / RECORD_FILE).write_text(json.dumps(record, indent=2), encoding="utf-8")

@@ -1,0 +1,161 @@
+"""Batches and the loss: distinct pictures are encoded once and their prefix is shared by all their questions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from transformers import DynamicCache, LlavaForConditionalGeneration
+
+from medvl.models.tiny.dialogue import Exchange, Scaffold
+
+FORM_WEIGHTS = {"letter": 1.0, "both": 0.7, "open": 0.5}
+"""Weight of an exchange in the loss by form of answer; spread evenly over its supervised tokens."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Exchanges as right-padded rows.
+
+    Attributes:
+        ids: [B, T] int64 token ids.
+        rows: [S] row of each supervised position.
+        columns: [S] column whose output predicts the supervised token.
+        targets: [S] supervised ids.
+        weights: [S] float32.
+        letter_at: [B] index into S of the letter, for exchanges with options; -1 elsewhere.
+        exchanges: The exchanges, in row order.
+    """
+
+    ids: torch.Tensor
+    rows: torch.Tensor
+    columns: torch.Tensor
+    targets: torch.Tensor
+    weights: torch.Tensor
+    letter_at: torch.Tensor
+    exchanges: tuple[Exchange, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's data.
+
+    Attributes:
+        pictures: [P, H, W, 3] uint8 RGB, or None.
+        seen: Exchanges on the pictures, the same number for each picture, picture by picture; or None.
+        text: Exchanges without a picture (opening of the user turn included in the rows); or None.
+    """
+
+    pictures: np.ndarray[Any, np.dtype[np.uint8]] | None
+    seen: Block | None
+    text: Block | None
+
+
+def make_block(exchanges: Sequence[Exchange], pad: int, opening: Sequence[int] = ()) -> Block:
+    """Lay exchanges out as rows, padded on the right to the longest."""
+    # The last token of an answer predicts nothing, so it is not fed.
+    length = max(len(opening) + len(e.prompt) + len(e.answer) - 1 for e in exchanges)
+    ids = np.full((len(exchanges), length), pad, dtype=np.int64)
+    rows: list[int] = []
+    columns: list[int] = []
+    targets: list[int] = []
+    weights: list[float] = []
+    letter_at: list[int] = []
+    for row, exchange in enumerate(exchanges):
+        fed = [*opening, *exchange.prompt, *exchange.answer[:-1]]
+        ids[row, : len(fed)] = fed
+        start = len(opening) + len(exchange.prompt) - 1
+        size = len(exchange.answer)
+        letter_at.append(len(targets) + size - 2 if exchange.n_options else -1)
+        rows += [row] * size
+        columns += range(start, start + size)
+        targets += exchange.answer
+        weights += [FORM_WEIGHTS[exchange.form] / size] * size
+    return Block(
+        ids=torch.from_numpy(ids),
+        rows=torch.tensor(rows),
+        columns=torch.tensor(columns),
+        targets=torch.tensor(targets),
+        weights=torch.tensor(weights, dtype=torch.float32),
+        letter_at=torch.tensor(letter_at),
+        exchanges=tuple(exchanges),
+    )
+
+
+def _supervised_logits(model: LlavaForConditionalGeneration, hidden: torch.Tensor, block: Block) -> torch.Tensor:
+    """[S, V] logits at the supervised positions only."""
+    logits: torch.Tensor = model.lm_head(hidden[block.rows, block.columns])
+    return logits
+
+
+def picture_features(model: LlavaForConditionalGeneration, pictures: np.ndarray[Any, Any]) -> torch.Tensor:
+    """[P, tokens, D] picture tokens as the decoder gets them, of [P, H, W, 3] uint8 RGB pictures."""
+    pixels = torch.from_numpy(pictures).permute(0, 3, 1, 2).float().div_(127.5).sub_(1.0)
+    config = model.config
+    features = model.model.get_image_features(
+        pixel_values=pixels,
+        vision_feature_layer=config.vision_feature_layer,
+        vision_feature_select_strategy=config.vision_feature_select_strategy,
+    ).pooler_output
+    return torch.stack(list(features))
+
+
+def block_logits(
+    model: LlavaForConditionalGeneration, batch: Batch, scaffold: Scaffold
+) -> list[tuple[Block, torch.Tensor]]:
+    """Run the model on a batch.
+
+    Args:
+        model: The tiny model.
+        batch: The batch.
+        scaffold: Fixed ids.
+
+    Returns:
+        Pairs of block and its [S, V] logits.
+    """
+    decoder = model.model.language_model
+    embed = model.get_input_embeddings()
+    out = []
+    if batch.text is not None:
+        hidden = decoder(inputs_embeds=embed(batch.text.ids), use_cache=False).last_hidden_state
+        out.append((batch.text, _supervised_logits(model, hidden, batch.text)))
+    if batch.pictures is not None and batch.seen is not None:
+        features = picture_features(model, batch.pictures)
+        n_pictures = len(features)
+        ends = torch.tensor([*scaffold.opening, scaffold.line])
+        edges = embed(ends)[None].expand(n_pictures, -1, -1).to(features.dtype)
+        n_open = len(scaffold.opening)
+        prefix = torch.cat([edges[:, :n_open], features, edges[:, n_open:]], dim=1)
+        cache = DynamicCache()
+        decoder(inputs_embeds=prefix, cache=cache, use_cache=True)
+        per_picture = batch.seen.ids.shape[0] // n_pictures
+        cache.batch_repeat_interleave(per_picture)
+        # Rows are padded on the right, so the causal mask already hides the padding from every supervised position.
+        hidden = decoder(inputs_embeds=embed(batch.seen.ids), cache=cache, use_cache=True).last_hidden_state
+        out.append((batch.seen, _supervised_logits(model, hidden, batch.seen)))
+    return out
+
+
+def batch_loss(outputs: list[tuple[Block, torch.Tensor]]) -> torch.Tensor:
+    """Weighted cross-entropy over the supervised tokens of all blocks, divided by the sum of the weights."""
+    total = torch.zeros(())
+    weight = 0.0
+    for block, logits in outputs:
+        losses = F.cross_entropy(logits.float(), block.targets, reduction="none")
+        total = total + (losses * block.weights).sum()
+        weight += float(block.weights.sum())
+    return total / weight
+
+
+def letter_hits(block: Block, logits: torch.Tensor) -> list[tuple[Exchange, bool]]:
+    """For every exchange with options: whether the most probable token of the vocabulary is the right letter."""
+    best = logits.argmax(-1)
+    return [
+        (exchange, bool(best[at] == block.targets[at]))
+        for exchange, at in zip(block.exchanges, block.letter_at.tolist(), strict=True)
+        if at >= 0
+    ]

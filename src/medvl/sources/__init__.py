@@ -1,0 +1,1 @@
+"""Public datasets as their users download them, one file each."""

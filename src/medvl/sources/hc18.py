@@ -1,0 +1,149 @@
+"""HC18: fetal head circumference, 2D ultrasound of the standard plane (van den Heuvel et al., 2018).
+
+Layout as published: `training_set/NNN_HC.png` with `NNN_HC_Annotation.png` (an ellipse outline), repeats of a subject
+as `NNN_2HC.png` to `NNN_4HC.png`; `test_set/NNN_HC.png` without annotations; one table per set. Copies with filled
+annotations are in use too and give the same boxes, because annotations are filled before boxes are taken.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from pathlib import Path
+
+from medvl.errors import DataError
+from medvl.sources.locate import entry, find_archives, find_folder, list_files
+from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Split, Structure, Task
+from medvl.sources.tables import read_table
+
+TRAINING_TABLE = "training_set_pixel_size_and_HC.csv"
+TEST_TABLE = "test_set_pixel_size.csv"
+LABEL = "fetal head"
+"""Raw label of every annotation; the dataset writes none, its description names the fetal head."""
+
+PICTURE_NAME = re.compile(r"\d+_\d?HC\.png", re.IGNORECASE)
+ANNOTATION_ENDING = "_annotation.png"
+
+
+def find(root: Path) -> Path | None:
+    """Folder with the training table, at most two levels below the root, or None."""
+    return find_folder(root, [TRAINING_TABLE])
+
+
+def scan(folder: Path) -> SourceScan:
+    """Read all pictures of both sets.
+
+    Args:
+        folder: Folder that `find` gave.
+
+    Returns:
+        One record per table row (picture present or not) and per picture without a row. Test pictures carry neither
+        labels nor structures.
+
+    Raises:
+        DataError: A table is broken, or names a picture twice or in a form that the dataset does not use.
+    """
+    warnings: list[str] = []
+    records = _scan_set(folder, "training_set", TRAINING_TABLE, Split.TRAIN, warnings)
+    records += _scan_set(folder, "test_set", TEST_TABLE, Split.TEST, warnings)
+    return SourceScan(records, warnings)
+
+
+def _scan_set(folder: Path, set_name: str, table_name: str, split: Split, warnings: list[str]) -> list[Record]:
+    home = entry(folder, set_name) or folder / set_name
+    files = list_files(home)
+    archives = [] if files else find_archives(folder, [set_name])
+    if archives:
+        warnings.append(f"{archives[0]} is not unpacked: expected the folder {home}. Unpack it there.")
+    rows = _rows(folder, table_name, warnings)
+    pictures = {name for name in files if PICTURE_NAME.fullmatch(name)}
+    unlisted = sorted(pictures - {name.casefold() for name in rows}) if rows else sorted(pictures)
+    if rows and unlisted:
+        warnings.append(f"{home}: {_count(unlisted, 'picture')} without a row in {table_name}.")
+    where = rows | {files[name].name: f"{set_name}/{files[name].name}" for name in unlisted}
+    records = [_record(home, set_name, name, files, split, where[name]) for name in where]
+    if split is Split.TRAIN:
+        bare = [record.record_id for record in records if record.is_present and not record.structures]
+        if bare:
+            warnings.append(f"{home}: {_count(bare, 'picture')} without an annotation; no question is asked on them.")
+        _warn_of_strays(home, files, warnings)
+    return records
+
+
+def _rows(folder: Path, table_name: str, warnings: list[str]) -> dict[str, str]:
+    """File name -> where it is listed, in table order; empty when the copy lacks the table."""
+    table = entry(folder, table_name)
+    if table is None:
+        warnings.append(f"{folder}: no {table_name}; absent pictures of this set cannot be counted.")
+        return {}
+    rows: dict[str, str] = {}
+    seen: set[str] = set()
+    for row in read_table(table, ["filename"]):
+        name = row["filename"]
+        if not PICTURE_NAME.fullmatch(name):
+            raise DataError(
+                f"{row.where}: expected a file name such as 010_HC.png or 010_2HC.png, found {name!r}. "
+                f"Correct the row in {table}."
+            )
+        if name.casefold() in seen:
+            raise DataError(f"{row.where}: expected each picture once, found {name} again. Remove one row of {table}.")
+        seen.add(name.casefold())
+        rows[name] = row.where
+    return rows
+
+
+def _record(home: Path, set_name: str, name: str, files: dict[str, Path], split: Split, where: str) -> Record:
+    subject = name.partition("_")[0]
+    annotation = files.get(name.casefold().removesuffix(".png") + ANNOTATION_ENDING)
+    structures = (Structure(LABEL, mask=MaskFile(annotation, is_outline=True)),) if annotation else ()
+    return Record(
+        source=HC18.name,
+        record_id=f"{set_name}/{name}",
+        picture=files.get(name.casefold(), home / name),
+        # Both sets count from 000: equal numbers are different subjects.
+        group=subject if split is Split.TRAIN else f"test_{subject}",
+        domain=Domain.CLINICAL,
+        structures=structures if split is Split.TRAIN else (),
+        official_split=split,
+        is_present=name.casefold() in files,
+        where=where,
+    )
+
+
+def _warn_of_strays(home: Path, files: dict[str, Path], warnings: list[str]) -> None:
+    orphans, strangers = [], []
+    for name, path in files.items():
+        if PICTURE_NAME.fullmatch(name):
+            continue
+        if name.endswith(ANNOTATION_ENDING) and PICTURE_NAME.fullmatch(name.replace(ANNOTATION_ENDING, ".png")):
+            if name.replace(ANNOTATION_ENDING, ".png") not in files:
+                orphans.append(path.name)
+        elif name.endswith(".png"):
+            strangers.append(path.name)
+    if orphans:
+        warnings.append(f"{home}: {_count(orphans, 'annotation')} without a picture.")
+    if strangers:
+        warnings.append(f"{home}: {_count(strangers, 'file')} not named as the dataset names its pictures; left out.")
+
+
+def _count(names: Sequence[str], noun: str) -> str:
+    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+    return f"{len(names)} {noun}{'' if len(names) == 1 else 's'} ({shown})"
+
+
+HC18 = Source(
+    name="hc18",
+    title="HC18: Automated measurement of fetal head circumference",
+    homepage="https://zenodo.org/records/1327317",
+    licence="CC BY 4.0",
+    is_redistributable=True,
+    published_pictures=1334,
+    group_rule="The subject: the number that a file name starts with (010_HC and 010_2HC are one subject).",
+    citation="van den Heuvel et al., Automated measurement of fetal head circumference using 2D ultrasound images, "
+    "PLOS ONE 13(8): e0200412, 2018",
+    tasks=(Task.VG,),
+    find=find,
+    scan=scan,
+    has_usable_official_split=False,
+)
+"""The source. Its official test set has no annotations, so its split cannot be used."""

@@ -1,0 +1,151 @@
+"""The record: one picture of a public dataset with its raw labels, before any question is asked.
+
+A source turns the files of one dataset, as its users download them, into records. The benchmark builder turns records
+into items. Nothing else crosses that border.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+
+class Task(StrEnum):
+    """The tasks of the benchmark."""
+
+    PI = "PI"
+    """Plane identification: which standard plane."""
+    VC = "VC"
+    """View conformity: does the view meet the standard for measurement."""
+    FO = "FO"
+    """Fetal orientation."""
+    CD = "CD"
+    """Clinical diagnosis: normal, benign or malignant."""
+    VG = "VG"
+    """Visual grounding: what does the red box show."""
+
+
+class Domain(StrEnum):
+    """Where a picture comes from."""
+
+    CLINICAL = "clinical"
+    PHANTOM = "phantom"
+
+
+class Split(StrEnum):
+    """The three parts of a benchmark."""
+
+    TRAIN = "train"
+    VAL = "val"
+    TEST = "test"
+
+
+@dataclass(frozen=True, slots=True)
+class MaskFile:
+    """A picture file that marks one structure.
+
+    Attributes:
+        path: Absolute path of the mask.
+        value: Grey level of the structure; None means every pixel that is not 0.
+        is_outline: True when only the border is drawn. Outlines are filled before boxes are taken.
+    """
+
+    path: Path
+    value: int | None = None
+    is_outline: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Structure:
+    """One marked structure of a picture, by a box or by a mask.
+
+    Attributes:
+        label: Raw label, exactly as the dataset writes it.
+        bbox_xyxy_px: Pixels, origin top left, half-open (x1, y1 are one past the last pixel). None when `mask` is set.
+        mask: Mask file the box is taken from when the benchmark is built. None when `bbox_xyxy_px` is set.
+    """
+
+    label: str
+    bbox_xyxy_px: tuple[float, float, float, float] | None = None
+    mask: MaskFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One picture with its raw labels.
+
+    Attributes:
+        source: Name of the source (`hc18`).
+        record_id: Unique within the source and stable between copies of it (usually the relative path).
+        picture: Absolute path. May be absent on disk, see `is_present`.
+        group: What must not cross a split (patient, video, exam, stream), as the dataset writes it.
+        domain: `clinical` or `phantom`.
+        labels: Task -> raw label for picture-level tasks (PI, VC, FO, CD).
+        structures: Marked structures for VG.
+        official_split: `train` or `test` when the dataset publishes one.
+        frame: Index of the frame in a multi-frame file.
+        is_present: False when a table lists the picture but the copy on disk lacks it.
+        where: What to name in a message about this record (`table.csv row 17`).
+        meta: Free facts: sex, age, view, device, operator, centre.
+    """
+
+    source: str
+    record_id: str
+    picture: Path
+    group: str
+    domain: Domain
+    labels: Mapping[Task, str] = field(default_factory=dict)
+    structures: tuple[Structure, ...] = ()
+    official_split: Split | None = None
+    frame: int | None = None
+    is_present: bool = True
+    where: str = ""
+    meta: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SourceScan:
+    """What a source found in one folder.
+
+    Attributes:
+        records: All records, in a stable order, those with an absent picture included.
+        warnings: Sentences for the user about this copy (pictures without a table row, unlabelled parts, ...).
+    """
+
+    records: list[Record]
+    warnings: list[str] = field(default_factory=list)
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """One public dataset as distributed.
+
+    Attributes:
+        name: Name in configs and tables (`hc18`).
+        title: Name of the dataset as published.
+        homepage: Where to get it.
+        licence: Licence of the data at its home.
+        is_redistributable: Whether the licence allows pictures in exported pages.
+        published_pictures: Number of pictures the publishers state, with or without labels (decides what is small).
+        group_rule: One sentence: what a group is and how it is read.
+        citation: Short citation.
+        tasks: Tasks the source can feed.
+        find: Data root -> folder of this dataset under it, or None. Looks at the root itself and two levels below.
+        scan: Folder -> records. Raises DataError naming file and row.
+        has_usable_official_split: False when the published split cannot be used (a side without labels).
+    """
+
+    name: str
+    title: str
+    homepage: str
+    licence: str
+    is_redistributable: bool
+    published_pictures: int
+    group_rule: str
+    citation: str
+    tasks: tuple[Task, ...]
+    find: Callable[[Path], Path | None]
+    scan: Callable[[Path], SourceScan]
+    has_usable_official_split: bool = False

@@ -1,0 +1,1 @@
+"""The Lightning engine, its callbacks and the run folder."""

@@ -1,0 +1,31 @@
+"""Silences what libraries say to their developers; what concerns the run is said by medvl."""
+
+from __future__ import annotations
+
+import logging
+import os
+import warnings
+
+QUIET_LOGGERS = ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "pytorch_lightning.accelerators.cuda")
+QUIET_WARNINGS = (
+    ".*does not have many workers.*",
+    ".*The number of training batches.*",
+    ".*Checkpoint directory .* exists and is not empty.*",
+    ".*Experiment logs directory .* exists and is not empty.*",
+    ".*in eval mode at the start of training.*",
+    ".*LeafSpec.*",
+    ".*is_gradient_checkpointing.*",
+    ".*There is a wandb run already in progress.*",
+)
+
+
+def silence_libraries() -> None:
+    """Switch off progress bars, tips and warnings that a user can do nothing about."""
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    os.environ.setdefault("WANDB_SILENT", "true")
+    for name in QUIET_LOGGERS:
+        logging.getLogger(name).setLevel(logging.ERROR)
+    for message in QUIET_WARNINGS:
+        warnings.filterwarnings("ignore", message=message)

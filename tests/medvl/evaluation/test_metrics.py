@@ -1,0 +1,199 @@
+import math
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss, recall_score
+
+from medvl.evaluation import metrics
+from medvl.evaluation.intervals import exact_ci
+
+OPTIONS = ("w", "x", "y", "z")
+
+
+@pytest.fixture
+def random_table(build):
+    """600 items of one task with skewed answers, some invalid, some uncommitted, all with option scores."""
+    rng = np.random.default_rng(7)
+    rows = []
+    for n in range(600):
+        right = "ABCD"[rng.choice(4, p=[0.6, 0.2, 0.15, 0.05])]
+        p = rng.dirichlet([0.7] * 4)
+        p["ABCD".index(right)] += 0.4
+        p = np.clip(p / p.sum(), 1e-6, None)
+        p /= p.sum()
+        mass = float(rng.beta(1, 6))
+        answer = None if rng.random() < 0.05 else "ABCD"[int(p.argmax())]
+        words = {"right": right, "group": f"g{n // 10}"}
+        rows.append((answer, words, {"probabilities": p * (1 - mass), "outside_mass": mass}))
+    return build.scored(rows)
+
+
+def counted_prediction(scored):
+    return scored.select(
+        pl.when(pl.col("is_uncommitted") | pl.col("is_invalid"))
+        .then(pl.lit("wrong"))
+        .otherwise("predicted_text")
+        .alias("t")
+    )["t"].to_numpy()
+
+
+def probabilities(scored):
+    p = np.exp(np.array(scored["option_logprobs"].to_list()))
+    return p / p.sum(axis=1, keepdims=True)
+
+
+@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
+def test_balanced_accuracy_equals_scikit_learns(random_table):
+    assert random_table["is_uncommitted"].any()
+    expected = balanced_accuracy_score(random_table["answer"].to_numpy(), counted_prediction(random_table))
+    assert metrics.balanced_accuracy(random_table) == pytest.approx(expected)
+
+
+def test_class_recall_equals_scikit_learns_and_counts_add_up(random_table):
+    table = metrics.per_class_recall(random_table)
+    assert list(table) == list(OPTIONS)
+    expected = recall_score(
+        random_table["answer"].to_numpy(), counted_prediction(random_table), labels=list(OPTIONS), average=None
+    )
+    assert [row["recall"] for row in table.values()] == pytest.approx(list(expected))
+    assert sum(row["n"] for row in table.values()) == 600
+    assert all(row["ci95"][0] <= row["recall"] <= row["ci95"][1] for row in table.values())
+
+
+def test_brier_and_loss_equal_scikit_learns(random_table):
+    p, gold = probabilities(random_table), random_table["answer_index"].to_numpy()
+    result = metrics.calibration(random_table)
+    assert result["brier"] == pytest.approx(brier_score_loss(gold, p, scale_by_half=False))
+    outside = -np.log1p(-random_table["outside_mass"].to_numpy()).mean()
+    assert metrics.negative_log_likelihood(random_table) == pytest.approx(log_loss(gold, p) + outside)
+
+
+def test_calibration_bins_hold_every_item_and_give_the_error(random_table):
+    result = metrics.calibration(random_table)
+    p, gold = probabilities(random_table), random_table["answer_index"].to_numpy()
+    top, right = p.max(axis=1), p.argmax(axis=1) == gold
+    by_hand = sum(
+        abs((right[m] - top[m]).sum()) for m in [(top > b / 10) & (top <= (b + 1) / 10) for b in range(10)] if m.any()
+    )
+    assert result["ece"] == pytest.approx(by_hand / 600)
+    assert sum(row["n"] for row in result["bins"]) == result["n"] == 600
+
+
+def test_calibration_equals_the_hand_counted_table(build, golden):
+    table = golden("calibration")
+    rows = []
+    for row in table["input"]:
+        p = [row[option] * (1 - row["outside_mass"]) for option in ("yes", "no")]
+        words = {"options": ("yes", "no"), "right": "A" if row["right"] == "yes" else "B"}
+        rows.append(("A", words, {"probabilities": p, "outside_mass": row["outside_mass"]}))
+    scored, expected = build.scored(rows), table["expected"]
+    result = metrics.calibration(scored)
+    close = {"abs": table["tolerance"]}
+    assert result["ece"] == pytest.approx(expected["ece"], **close)
+    assert result["adaptive_ece"] == pytest.approx(expected["ece"], **close)  # ten bins part the same beliefs
+    two_bins = metrics.calibration(scored, bins=2)
+    assert two_bins["adaptive_ece"] == pytest.approx(expected["adaptive_ece_two_bins"], **close)
+    assert result["brier"] == pytest.approx(expected["brier"], **close)
+    assert result["mean_confidence"] == pytest.approx(expected["mean_confidence"], **close)
+    assert metrics.negative_log_likelihood(scored) == pytest.approx(expected["loss"], **close)
+
+
+def test_calibration_takes_items_with_different_numbers_of_options(build):
+    rows = [
+        ("A", {"options": ("yes", "no")}, {"probabilities": [0.7, 0.3]}),
+        ("A", {}, {"probabilities": [0.7, 0.1, 0.1, 0.1]}),
+    ]
+    result = metrics.calibration(build.scored(rows))
+    assert result["mean_confidence"] == pytest.approx(0.7)
+    assert result["brier"] == pytest.approx((2 * 0.09 + 0.09 + 3 * 0.01) / 2)
+
+
+def test_calibration_and_loss_are_absent_unless_every_item_has_scores(build):
+    rows = [("A", {}, {"probabilities": [0.7, 0.1, 0.1, 0.1]}), ("A", {})]
+    scored = build.scored(rows)
+    assert metrics.calibration(scored) is None
+    assert metrics.negative_log_likelihood(scored) is None
+
+
+def test_macro_accuracy_weighs_tasks_equally_and_leaves_constant_answers_out(build):
+    rows = [("A", {"task": "PI"})] * 8 + [("B", {"task": "VC", "options": ("yes", "no")})] * 2
+    assert metrics.macro_accuracy(build.scored(rows)) == pytest.approx(0.5)
+    assert metrics.accuracy(build.scored(rows)) == pytest.approx(0.8)
+    with_constant = build.scored([*rows, *[("A", {"task": "VC", "constant": True})] * 6, ("A", {"task": "CD"})])
+    assert metrics.macro_accuracy(with_constant) == pytest.approx((1 + 0 + 1) / 3)
+    only_constant = build.scored([("A", {"constant": True})])
+    assert metrics.macro_accuracy(only_constant) is None
+    assert metrics.accuracy(only_constant) == 1.0
+
+
+def test_majority_level_takes_each_tasks_own_answer_by_text_not_by_letter(build):
+    rows = [
+        ("A", {"task": "PI", "right": "A", "options": ("head", "femur")}),
+        ("A", {"task": "PI", "right": "B", "options": ("femur", "head")}),
+        ("A", {"task": "PI", "right": "C", "options": ("femur", "heart", "head", "liver")}),
+        ("A", {"task": "PI", "right": "A", "options": ("femur", "head")}),
+        ("A", {"task": "CD", "right": "B", "options": ("benign", "normal")}),
+    ]
+    scored = build.scored(rows)
+    assert metrics.majority_level(scored) == pytest.approx((3 + 1) / 5)
+    assert metrics.always_a_level(scored) == pytest.approx(2 / 5)
+    assert metrics.chance_level(scored) == pytest.approx((4 * 0.5 + 0.25) / 5)
+
+
+def test_letters_of_uncommitted_answers_are_counted_and_invalid_stands_apart(build):
+    rows = [("A", {}, {"outside_mass": 0.9}), ("B", {"right": "B"}), (None, {"right": "C"})]
+    assert metrics.letter_histogram(build.scored(rows)) == {
+        "gold": {"A": 1, "B": 1, "C": 1, "D": 0},
+        "predicted": {"A": 1, "B": 1, "C": 0, "D": 0, "invalid": 1},
+    }
+
+
+def test_without_rows_every_figure_is_absent_not_zero(build):
+    nothing = build.scored([("A", {})]).clear()
+    for figure in (
+        metrics.accuracy,
+        metrics.macro_accuracy,
+        metrics.chance_level,
+        metrics.always_a_level,
+        metrics.majority_level,
+        metrics.balanced_accuracy,
+        metrics.calibration,
+        metrics.negative_log_likelihood,
+    ):
+        assert figure(nothing) is None
+    assert metrics.per_class_recall(nothing) == {}
+    assert metrics.letter_histogram(nothing) == {"gold": {}, "predicted": {"invalid": 0}}
+
+
+def test_a_class_answered_all_right_has_the_exact_interval(build):
+    rows = [("A", {"group": f"g{n}"}) for n in range(6)]
+    assert metrics.per_class_recall(build.scored(rows))["w"]["ci95"] == list(exact_ci(6, 6))
+
+
+@settings(max_examples=25, deadline=None)
+@given(order=st.permutations(range(60)))
+def test_figures_do_not_depend_on_the_order_of_rows(order):
+    rng = np.random.default_rng(0)
+    logs = np.log(np.round(rng.dirichlet([1] * 3, 60), 1) + 0.05)  # rounded, so that many confidences are equal
+    table = pl.DataFrame(
+        {
+            "task": rng.choice(["PI", "VG"], 60),
+            "answer": rng.choice(["w", "x"], 60),
+            "answer_index": rng.integers(0, 3, 60),
+            "is_correct": rng.random(60) < 0.5,
+            "constant_answer": rng.random(60) < 0.1,
+            "option_logprobs": logs.tolist(),
+        }
+    )
+    shuffled = table[list(order)]
+    for figure in (metrics.macro_accuracy, metrics.majority_level, metrics.balanced_accuracy, metrics.accuracy):
+        assert figure(shuffled) == pytest.approx(figure(table))
+    first, second = metrics.calibration(table), metrics.calibration(shuffled)
+    for key in ("ece", "adaptive_ece", "brier", "mean_confidence"):
+        assert second[key] == pytest.approx(first[key])
+    assert 0 <= first["ece"] <= 1
+    assert 0 <= first["brier"] <= 2
+    assert math.isfinite(metrics.negative_log_likelihood(shuffled))

@@ -1,0 +1,89 @@
+from collections import Counter
+from dataclasses import replace
+
+import cv2
+import numpy as np
+import pytest
+from scipy.stats import kruskal
+
+from medvl.sources.demo.picture import MARK_CHANCE, TIER_EDGES, draw_picture, draw_pose
+from medvl.sources.demo.plan import CONFORMITIES, DIAGNOSES, ORIENTATIONS, PLANES, PicturePlan, plan_dataset
+from medvl.sources.demo.rendering import draw_device, lay_fan
+from medvl.sources.record import Domain
+
+PLAN = PicturePlan(0, 5, 1, Domain.CLINICAL, "fetal head", "conforming", "", "normal")
+
+
+@pytest.fixture(scope="module")
+def drawn():
+    plans = plan_dataset(0, 40)
+    return [(plan, draw_picture(plan)) for plan in plans]
+
+
+def test_the_same_plan_gives_the_same_bytes():
+    first, second = draw_picture(PLAN), draw_picture(PLAN)
+    assert first.grey.tobytes() == second.grey.tobytes()
+    assert {k: m.tobytes() for k, m in first.masks.items()} == {k: m.tobytes() for k, m in second.masks.items()}
+
+
+def test_masks_fit_their_picture_and_are_filled(drawn):
+    seen = Counter()
+    for _, picture in drawn:
+        for name, mask in picture.masks.items():
+            seen[name] += 1
+            assert mask.shape == picture.grey.shape
+            assert mask.dtype == np.uint8
+            assert set(np.unique(mask)) == {0, 255}
+    assert set(seen) == set(MARK_CHANCE)
+
+
+def test_small_medium_and_large_structures_are_all_common(drawn):
+    tiers = Counter()
+    for _, picture in drawn:
+        for mask in picture.masks.values():
+            _, _, width, height = cv2.boundingRect(mask)
+            tiers[int(np.searchsorted(TIER_EDGES, width * height / mask.size, side="right"))] += 1
+    assert set(tiers) == {0, 1, 2}
+    # 40 of the default 250 patients: at least 250 of each tier there
+    assert min(tiers.values()) >= 32
+
+
+@pytest.mark.parametrize(
+    ("column", "values"),
+    [("plane", PLANES), ("conformity", CONFORMITIES), ("diagnosis", DIAGNOSES)],
+)
+def test_each_label_draws_its_own_picture(column, values):
+    looks = {draw_picture(replace(PLAN, **{column: value})).grey.tobytes() for value in values}
+    assert len(looks) == len(values)
+
+
+def test_each_orientation_draws_its_own_picture():
+    plan = replace(PLAN, plane="", conformity="", diagnosis="")
+    assert len({draw_picture(replace(plan, orientation=o)).grey.tobytes() for o in ORIENTATIONS}) == 4
+
+
+def test_an_unasked_conformity_draws_a_conforming_view():
+    assert draw_picture(replace(PLAN, conformity="")).grey.tobytes() == draw_picture(PLAN).grey.tobytes()
+
+
+def test_pose_device_and_fan_do_not_know_the_label():
+    one, other = PLAN, replace(PLAN, plane="fetal thorax", conformity="non-conforming", diagnosis="malignant")
+    poses = []
+    for plan in (one, other):
+        device = draw_device(plan.patient_rng(), plan.domain)
+        streams = plan.look_rng().spawn(7)
+        fan = lay_fan(streams[0], device)
+        poses.append((device, draw_pose(streams[2], fan, is_fetus=False), fan.inside.tobytes()))
+    assert poses[0] == poses[1]
+
+
+@pytest.mark.parametrize("column", ["plane", "orientation"])
+def test_brightness_of_the_surroundings_does_not_tell_the_label(drawn, column):
+    by_label = {}
+    for plan, picture in drawn:
+        label = getattr(plan, column)
+        if label:
+            # the corner of the fan that no body reaches: the first rows below the probe
+            rows = picture.grey[6:18][picture.grey[6:18] > 0]
+            by_label.setdefault(label, []).append(rows.mean())
+    assert kruskal(*by_label.values()).pvalue > 0.001

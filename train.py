@@ -1,0 +1,136 @@
+"""Fine-tunes a base model on a benchmark and compares it with itself before. `python train.py --help`."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+from medvl.config.entry import Job, run_entry
+from medvl.config.schema import TrainConfig
+
+CONF = Path(__file__).resolve().parent / "conf"
+
+
+def train(job: Job[TrainConfig]) -> float:
+    """One run: benchmark, base, zero-shot, fine-tuning, comparison. Returns the best val/macro_accuracy."""
+    from medvl.models.base import find_base
+    from medvl.training.run_folder import RunFolder, point_latest
+
+    find_base(job.config.model)  # what to download is said before anything else is done
+    run = RunFolder(Path(job.config.paths.run), job.composed, job.overrides, job.config.seed)
+    point_latest(Path(job.config.paths.outputs), run.path)
+    with run.recording():
+        return _train(job, run)
+
+
+def _train(job: Job[TrainConfig], run: "RunFolder") -> float:  # noqa: F821, UP037  # imported late, see config/entry
+    import pytorch_lightning as pl
+    from hydra.utils import instantiate
+    from rich.console import Console
+
+    from data_modules.question_datamodule import QuestionDataModule
+    from medvl.batching.prompt import answer_tokens
+    from medvl.batching.task_mix import exposures
+    from medvl.evaluation.logged import logged_metrics
+    from medvl.models.adapter import (
+        adapter_weights_fingerprint,
+        attach_adapter,
+        parameter_counts,
+        save_adapter,
+        without_adapter,
+    )
+    from medvl.models.base import load_base
+    from medvl.models.proof import prove_adapter
+    from medvl.reporting import build_table, console_lines
+    from medvl.reporting.progress import step_progress
+    from medvl.reporting.tables import comparison_table
+    from medvl.sources.record import Split
+    from medvl.training import engine
+    from medvl.training.evaluation_callback import EvaluationCallback, log_everywhere, watchable
+    from medvl.training.fingerprints import fingerprints_of, run_record
+    from medvl.training.quiet import silence_libraries
+    from medvl.training.results import write_comparison
+    from medvl.training.run_folder import hyperparameters
+    from medvl.training.session import ask, choose_device
+    from medvl.training.sft_module import SftModule
+
+    config, console = job.config, Console()
+    silence_libraries()
+    pl.seed_everything(config.seed, verbose=False)
+
+    # data
+    with step_progress(console) as bar:
+        data = QuestionDataModule(config, config.task_mix, bar)
+        data.prepare_data()
+    data.setup()
+    console.print(build_table.sources_table(data.benchmark.card))
+    console_lines.notes(console, build_table.source_notes(data.benchmark.card))
+
+    # model
+    base = load_base(config.model)
+    data.processor = base.processor
+    model = attach_adapter(base, config.lora, config.seed).to(choose_device(config.trainer.accelerator))
+    batches = len(data.train_dataloader())
+    epochs = engine.planned_steps(config.trainer, batches) * config.trainer.accumulate_batches / batches
+    console.print(build_table.exposure_table(exposures(data.items(Split.TRAIN), config.task_mix), epochs))
+    console_lines.adapter_line(console, parameter_counts(model, base), base.label)
+    prints = fingerprints_of(base, data.benchmark, config.model.dtype)
+    run.update(base=base.label, fingerprints=prints, parameters=parameter_counts(model, base))
+
+    # zero-shot
+    letters = answer_tokens(base.processor).letter_ids
+    loggers = [instantiate(node) for node in config.logger.values() if node is not None]
+    for logger in loggers:
+        logger.log_hyperparams(hyperparameters(job.composed))
+    with without_adapter(model):
+        before_val = ask(model, data, Split.VAL, letters, prints, console, "zero-shot on val")
+        before = ask(model, data, Split.TEST, letters, prints, console, "zero-shot on test")
+    before.write(run.path / "zero_shot")
+    figures = logged_metrics(before_val.metrics, "val")
+    log_everywhere(loggers, {**figures, **logged_metrics(before.metrics, "test")}, 0)
+    console_lines.step_line(console, 0, figures)
+
+    # fine-tuning
+    watched, remarks = watchable(config.callbacks, figures)
+    console_lines.notes(console, remarks)
+    callbacks = [instantiate(node) for node in watched]
+    scorer = EvaluationCallback(
+        before_val.items, prints, lambda step, seen: console_lines.step_line(console, step, seen)
+    )
+    module = SftModule(model, config.optim, letters)
+    trainer = engine.build_trainer(config.trainer, [scorer, *callbacks], loggers, batches, run.path)
+    engine.fit(trainer, module, data)
+    model.to(choose_device(config.trainer.accelerator)).eval()
+
+    # comparison
+    prints = {**prints, "adapter": adapter_weights_fingerprint(model)}
+    save_adapter(model, run.path / "adapter", run_record(base, job.composed, prints))
+    after = ask(model, data, Split.TEST, letters, prints, console, "fine-tuned on test")
+    after.write(run.path)
+    log_everywhere(loggers, logged_metrics(after.metrics, "test"), trainer.global_step)
+    comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
+    engine.close_loggers(loggers)
+    batch = next(iter(data.question_loader(Split.TEST))).to(next(model.parameters()).device)
+    best = scorer.best("val/macro_accuracy")
+    run.update(
+        steps=trainer.global_step,
+        best_val_macro_accuracy=None if math.isnan(best) else best,
+        adapter_proof=prove_adapter(model, base, batch),
+    )
+    console.print(comparison_table(comparison))
+    console_lines.whereabouts(
+        console,
+        {"run folder": run.shown, "adapter": run.shown / "adapter", "comparison": run.shown / "comparison.json"},
+        [f"python evaluate.py adapter={run.shown / 'adapter'}", "python train.py --help"],
+    )
+    return best
+
+
+if __name__ == "__main__":
+    finished = run_entry("train", TrainConfig, CONF, train)
+    if len(finished.jobs) > 1:
+        from rich.console import Console
+
+        from medvl.reporting.tables import sweep_table
+
+        Console().print(sweep_table(finished.rows("val/macro_accuracy")))
