@@ -62,8 +62,8 @@ def _evaluate(job: Job[EvaluateConfig], run: "RunFolder") -> float:  # noqa: F82
         model = load_adapter(base, Path(config.adapter))
     model.to(choose_device("auto"))
     run.update(base=base.label, fingerprints=prints)
-    with without_adapter(model):
-        before = ask(model, data, split, letters, prints, console, f"zero-shot on {split}")
+    with without_adapter(model), step_progress(console) as bar:
+        before = ask(model, data, split, letters, prints, bar.of(f"zero-shot on {split}"))
     if config.adapter is None:
         before.write(run.path)
         console.print(metrics_table(before.metrics))
@@ -71,7 +71,8 @@ def _evaluate(job: Job[EvaluateConfig], run: "RunFolder") -> float:  # noqa: F82
         return float(before.metrics["overall"]["macro_accuracy"] or 0.0)
     before.write(run.path / "zero_shot")
     prints = {**prints, "adapter": adapter}
-    after = ask(model, data, split, letters, prints, console, f"fine-tuned on {split}")
+    with step_progress(console) as bar:
+        after = ask(model, data, split, letters, prints, bar.of(f"fine-tuned on {split}"))
     after.write(run.path)
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
     console.print(metrics_table(after.metrics))

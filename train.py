@@ -82,9 +82,9 @@ def _train(job: Job[TrainConfig], run: "RunFolder") -> float:  # noqa: F821, UP0
     loggers = [instantiate(node) for node in config.logger.values() if node is not None]
     for logger in loggers:
         logger.log_hyperparams(hyperparameters(job.composed))
-    with without_adapter(model):
-        before_val = ask(model, data, Split.VAL, letters, prints, console, "zero-shot on val")
-        before = ask(model, data, Split.TEST, letters, prints, console, "zero-shot on test")
+    with without_adapter(model), step_progress(console) as bar:
+        before_val = ask(model, data, Split.VAL, letters, prints, bar.of("zero-shot on val"))
+        before = ask(model, data, Split.TEST, letters, prints, bar.of("zero-shot on test"))
     before.write(run.path / "zero_shot")
     figures = logged_metrics(before_val.metrics, "val")
     log_everywhere(loggers, {**figures, **logged_metrics(before.metrics, "test")}, 0)
@@ -105,7 +105,8 @@ def _train(job: Job[TrainConfig], run: "RunFolder") -> float:  # noqa: F821, UP0
     # comparison
     prints = {**prints, "adapter": adapter_weights_fingerprint(model)}
     save_adapter(model, run.path / "adapter", run_record(base, job.composed, prints))
-    after = ask(model, data, Split.TEST, letters, prints, console, "fine-tuned on test")
+    with step_progress(console) as bar:
+        after = ask(model, data, Split.TEST, letters, prints, bar.of("fine-tuned on test"))
     after.write(run.path)
     log_everywhere(loggers, logged_metrics(after.metrics, "test"), trainer.global_step)
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)

@@ -14,6 +14,7 @@ from torch.utils.data import DataLoader
 
 from medvl.batching.collator import Batch, Collator
 from medvl.batching.dataset import ItemDataset
+from medvl.batching.loading import QuestionLoader
 from medvl.batching.sampler import TaskMixSampler
 from medvl.batching.subset import stratified_subset
 from medvl.benchmark.build import Recipe, build_benchmark
@@ -105,12 +106,13 @@ class QuestionDataModule(pl.LightningDataModule):
         Raises:
             DataError: The split is empty.
         """
-        if self._overfit is not None:
+        if self._overfit:
             return self._overfit
-        items = [item for item in self.benchmark.items if item.split is split]
+        wanted = split if self._overfit is None else Split.TRAIN
+        items = [item for item in self.benchmark.items if item.split is wanted]
         if not items:
             counts = {name: entry["splits"] for name, entry in self.benchmark.card["sources"].items() if entry["found"]}
-            raise DataError(f"the {split} split of benchmark {self._recipe.name} is empty; items by source: {counts}")
+            raise DataError(f"the {wanted} split of benchmark {self._recipe.name} is empty; items by source: {counts}")
         ask = self._config.eval
         limit = {Split.TRAIN: None, Split.VAL: ask.val_items, Split.TEST: ask.test_items}[split]
         return stratified_subset(items, limit, self._config.seed)
@@ -140,7 +142,7 @@ class QuestionDataModule(pl.LightningDataModule):
             raise RuntimeError("hand over the processor first: datamodule.processor = ...")
         dataset = ItemDataset(items, self._root)
         workers = self._config.data.num_workers
-        return DataLoader(
+        return QuestionLoader(
             dataset,  # type: ignore[arg-type]  # the collator turns samples into batches
             batch_size=batch_size,
             sampler=sampler,

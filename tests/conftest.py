@@ -4,6 +4,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # The tests are no packages (importlib mode), so the generators of miniature datasets are found by this path. It must
 # not be the folder above: its `medvl` would stand in for the library.
@@ -11,6 +12,17 @@ sys.path.append(str(Path(__file__).parent / "fixtures"))
 
 from mini_fetal_planes import write_mini_fetal_planes
 from mini_hc18 import write_mini_hc18
+from tiny_models import write_tiny_llava, write_tiny_mllama
+
+from data_modules.question_datamodule import QuestionDataModule
+from medvl.benchmark.item import Item
+from medvl.config.schema import DataConfig, EvaluateConfig, ModelConfig, PathsConfig
+from medvl.models.base import Base, load_base
+from medvl.sources.demo.dataset import write_demo_dataset
+
+# Time limits per example fail on a busy machine, not on a defect.
+settings.register_profile("medvl", deadline=None)
+settings.load_profile("medvl")
 
 
 @pytest.fixture(scope="session")
@@ -32,3 +44,69 @@ def mini_hc18(tmp_path: Path) -> Path:
 def mini_fetal_planes(tmp_path: Path) -> Path:
     """A miniature FETAL_PLANES_DB in the published layout."""
     return write_mini_fetal_planes(tmp_path / "fetal_planes_db")
+
+
+@pytest.fixture(scope="session")
+def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of the tiny model's architecture with random weights."""
+    return write_tiny_llava(tmp_path_factory.mktemp("models") / "llava")
+
+
+@pytest.fixture(scope="session")
+def tiny_mllama_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A checkpoint of Llama 3.2 Vision's architecture with random weights."""
+    return write_tiny_mllama(tmp_path_factory.mktemp("models") / "mllama")
+
+
+@pytest.fixture(scope="session")
+def tiny_base(tiny_folder: Path) -> Base:
+    """The tiny model. Shared: leave it as it is."""
+    return load_base(ModelConfig(name="tiny", path=str(tiny_folder)))
+
+
+@pytest.fixture(scope="session", params=["llava", "mllama"])
+def family_folder(request: pytest.FixtureRequest) -> Path:
+    """Each supported family's random checkpoint in turn."""
+    folder: Path = request.getfixturevalue({"llava": "tiny_folder", "mllama": "tiny_mllama_folder"}[request.param])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def family_base(family_folder: Path) -> Base:
+    """Each supported family's model in turn. Shared: leave it as it is."""
+    return load_base(ModelConfig(name="tiny", path=str(family_folder)))
+
+
+@pytest.fixture
+def fresh_base(family_folder: Path) -> Base:
+    """The same, loaded for one test, which may change it."""
+    return load_base(ModelConfig(name="tiny", path=str(family_folder)))
+
+
+@pytest.fixture(scope="session")
+def demo_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A miniature of the drawn demo dataset. Shared: leave it as it is."""
+    folder = tmp_path_factory.mktemp("demo") / "root"
+    write_demo_dataset(folder, patients=8)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def demo_data(demo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> QuestionDataModule:
+    """The benchmark of the miniature demo dataset."""
+    config = EvaluateConfig(
+        name="test",
+        model=ModelConfig(name="tiny", path="unused"),
+        data=DataConfig(name="demo", root=str(demo_root), sources=["demo"]),
+        paths=PathsConfig(data=str(tmp_path_factory.mktemp("built"))),
+    )
+    data = QuestionDataModule(config)
+    data.prepare_data()
+    data.setup()
+    return data
+
+
+@pytest.fixture(scope="session")
+def demo_items(demo_data: QuestionDataModule) -> list[Item]:
+    """Its items."""
+    return demo_data.benchmark.items

@@ -10,6 +10,7 @@ import torch
 
 from medvl.answering.prediction import Prediction, Scoring
 from medvl.batching.collator import Batch
+from medvl.errors import ModelError
 from medvl.models.answer_head import logits_at
 
 
@@ -25,12 +26,20 @@ def score_batch(model: Any, batch: Batch, letter_ids: dict[str, int]) -> list[Pr
     Returns:
         One prediction an item, in order. The answer is the letter with the largest probability, the first of equals.
         Probabilities are over the whole vocabulary, computed in float32.
+
+    Raises:
+        ModelError: Logits that are not finite; names the items. They would count as an answer otherwise.
     """
     start = time.perf_counter()
     rows = torch.zeros_like(batch.inputs["input_ids"], dtype=torch.bool)
     rows[torch.arange(len(batch.items), device=rows.device), batch.answer_position] = True
-    logprobs = torch.log_softmax(logits_at(model, batch.inputs, rows), dim=-1).cpu()
+    logprobs = torch.log_softmax(logits_at(model, batch.inputs, rows, same_picture=batch.same_picture), dim=-1).cpu()
     seconds = (time.perf_counter() - start) / len(batch.items)
+    if lost := [item.item_id for item, row in zip(batch.items, logprobs, strict=True) if row.isnan().any()]:
+        raise ModelError(
+            f"the model's logits are not finite for items {', '.join(lost)}; its numbers overflow in this precision or "
+            "its weights are broken: try model.dtype=float32"
+        )
     predictions = []
     for item, row in zip(batch.items, logprobs, strict=True):
         options = row[[letter_ids[letter] for letter in item.letters]]

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import torch
 from PIL import Image
 
 from medvl.batching.dataset import Sample
-from medvl.batching.prompt import AnswerTokens, answer_tokens, question_text, render
+from medvl.batching.prompt import AnswerTokens, answer_tokens, control_tokens, question_text, render
 from medvl.benchmark.item import Item
 from medvl.errors import DataError
 
@@ -18,9 +17,10 @@ IGNORED = -100
 """Label of a position that the loss leaves out."""
 
 
-@dataclass(frozen=True, slots=True)
 class Batch:
     """Questions ready for a model.
+
+    No dataclass: Lightning looks into those for tensors, and refuses the frozen items.
 
     Attributes:
         items: The items, one a row.
@@ -30,10 +30,23 @@ class Batch:
         answer_position: int64 [B]: position whose logits predict the answer letter.
     """
 
-    items: tuple[Item, ...]
-    inputs: dict[str, torch.Tensor]
-    labels: torch.Tensor | None
-    answer_position: torch.Tensor
+    def __init__(
+        self,
+        items: tuple[Item, ...],
+        inputs: dict[str, torch.Tensor],
+        labels: torch.Tensor | None,
+        answer_position: torch.Tensor,
+    ) -> None:
+        self.items = items
+        self.inputs = inputs
+        self.labels = labels
+        self.answer_position = answer_position
+
+    @property
+    def same_picture(self) -> list[int]:
+        """For each row, the first row that shows the same pixels and the same box."""
+        first: dict[tuple[object, ...], int] = {}
+        return [first.setdefault((item.sha256_pixels, item.bbox_xyxy_px), row) for row, item in enumerate(self.items)]
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch with its tensors on a device."""
@@ -60,15 +73,17 @@ class Collator:
         self._processor = processor
         self._with_answer = with_answer
         self.tokens: AnswerTokens = answer_tokens(processor)
+        self._control = set(control_tokens(processor.tokenizer).values())
 
     def __call__(self, samples: Sequence[Sample]) -> Batch:
         """Make one batch, a row a sample, order kept.
 
         Raises:
-            DataError: The processor cut an answer off.
+            DataError: An item's text holds a control token of the model, its row is longer than the model can take, or
+                the processor cut an answer off.
         """
         items = tuple(sample.item for sample in samples)
-        texts = [render(self._processor, question_text(item)) for item in items]
+        texts = [render(self._processor, self._plain_text(item)) for item in items]
         if self._with_answer:
             texts = [text + self.tokens.endings[item.answer_letter] for text, item in zip(texts, items, strict=True)]
         encoded = self._processor(
@@ -82,6 +97,7 @@ class Collator:
         inputs = {name: value for name, value in encoded.items() if isinstance(value, torch.Tensor)}
         inputs.pop("labels", None)
         lengths = inputs["attention_mask"].sum(dim=1)
+        self._check_lengths(items, lengths)
         if not self._with_answer:
             return Batch(items, inputs, None, lengths - 1)
         labels = torch.full_like(inputs["input_ids"], IGNORED)
@@ -98,3 +114,21 @@ class Collator:
             labels[row, end - len(ids) : end] = inputs["input_ids"][row, end - len(ids) : end]
             first[row] = end - len(ids) - 1
         return Batch(items, inputs, labels, first)
+
+    def _plain_text(self, item: Item) -> str:
+        text = question_text(item)
+        if found := sorted(token for token in self._control if token in text):
+            raise DataError(
+                f"item {item.item_id}: its question or options hold {', '.join(found)}, which the model reads as a "
+                "command, not as text; correct the labels of its source"
+            )
+        return text
+
+    def _check_lengths(self, items: tuple[Item, ...], lengths: torch.Tensor) -> None:
+        longest = int(lengths.argmax())
+        limit = self._processor.tokenizer.model_max_length
+        if int(lengths[longest]) > limit:
+            raise DataError(
+                f"item {items[longest].item_id}: {int(lengths[longest])} tokens with its picture, the model takes at "
+                f"most {limit}; nothing is cut. Lower the model's picture size, or shorten the question"
+            )

@@ -13,7 +13,7 @@ from torch.utils.data import Dataset
 from medvl.benchmark.item import Item
 from medvl.errors import DataError
 from medvl.imaging.overlay import draw_red_box
-from medvl.imaging.reading import read_picture
+from medvl.imaging.reading import pixel_hash, read_picture
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +35,8 @@ class ItemDataset(Dataset[Sample]):
     Args:
         items: Items, in order.
         root: Data root that their picture paths are relative to.
+
+    Asking for an item raises a DataError when its picture cannot be read or is no longer the one it was built from.
     """
 
     def __init__(self, items: Sequence[Item], root: Path) -> None:
@@ -51,6 +53,11 @@ class ItemDataset(Dataset[Sample]):
             raise DataError(
                 f"{item.picture}: expected {item.width} x {item.height} px as when the benchmark was built, found "
                 f"{pixels.shape[1]} x {pixels.shape[0]}; the data root changed, build the benchmark again"
+            )
+        if pixel_hash(pixels) != item.sha256_pixels:
+            raise DataError(
+                f"{item.picture}: its pixels are not those that the benchmark was built from (item {item.item_id}); "
+                "the data root changed, build the benchmark again"
             )
         if item.bbox_xyxy_px is not None:
             pixels = draw_red_box(pixels, item.bbox_xyxy_px)

@@ -48,10 +48,25 @@ class AnswerTokens:
 
 
 def render(processor: Any, text: str, answer: str | None = None) -> str:
-    """Conversation as the chat template writes it, with the generation prompt when there is no answer."""
-    return str(
-        processor.apply_chat_template(conversation(text, answer), tokenize=False, add_generation_prompt=answer is None)
-    )
+    """Conversation as the chat template writes it, with the generation prompt when there is no answer.
+
+    Raises:
+        ModelError: The template cannot be rendered.
+    """
+    messages = conversation(text, answer)
+    try:
+        return str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer is None))
+    except Exception as error:  # a template can raise anything
+        raise ModelError(
+            f"the chat template of {type(processor).__name__} cannot write a picture and a question "
+            f"({type(error).__name__}: {error}); use the model's own template"
+        ) from error
+
+
+def control_tokens(tokenizer: Any) -> dict[int, str]:
+    """Id -> text of the tokens that a tokenizer does not read as words (begin, end of turn, picture, padding)."""
+    added = {i: str(token) for i, token in tokenizer.added_tokens_decoder.items() if token.special}
+    return {**added, **dict(zip(tokenizer.all_special_ids, tokenizer.all_special_tokens, strict=True))}
 
 
 def answer_tokens(processor: Any) -> AnswerTokens:
@@ -67,11 +82,11 @@ def answer_tokens(processor: Any) -> AnswerTokens:
     prompt = render(processor, "?")
     bos = getattr(tokenizer, "bos_token", None)
     adds_special_tokens = not (bos and prompt.startswith(bos))
-    special = set(tokenizer.all_special_ids)
+    special = control_tokens(tokenizer)
     letter_ids, endings, ending_ids = {}, {}, {}
     prompt_ids = _ids(tokenizer, prompt)
     for letter in LETTERS:
-        full = render(processor, "?", letter)
+        full = render(processor, "?", letter).rstrip()
         ids = _ids(tokenizer, full)
         if not full.startswith(prompt) or ids[: len(prompt_ids)] != prompt_ids or len(ids) == len(prompt_ids):
             raise ModelError(

@@ -16,7 +16,8 @@ from medvl.config.schema import TaskMixConfig
 class TaskMixSampler(Sampler[int]):
     """Draws item indices by the plan of a task mix, in a new seeded order each epoch.
 
-    Within a task the items come round-robin through seeded permutations, so that over the epochs each is seen equally
+    Items of one picture stand together, so that a batch encodes it once; the pictures are shuffled. Within a task the
+    items come round-robin through seeded permutations, so that over the epochs each is seen equally
     often, whether a task is drawn more or less often than it has items.
 
     Args:
@@ -26,6 +27,7 @@ class TaskMixSampler(Sampler[int]):
     """
 
     def __init__(self, items: Sequence[Item], mix: TaskMixConfig, seed: int) -> None:
+        self._pictures = [(item.source, item.picture, item.frame) for item in items]
         self._by_task: dict[str, list[int]] = {}
         for index, item in enumerate(items):
             self._by_task.setdefault(item.task.value, []).append(index)
@@ -42,8 +44,12 @@ class TaskMixSampler(Sampler[int]):
 
     def __iter__(self) -> Iterator[int]:
         drawn = [index for task, n in self._plan.items() for index in self._draw(task, n)]
-        order = _rng(self._seed, "order", self._epoch).permutation(len(drawn))
-        return iter([drawn[i] for i in order])
+        rng = _rng(self._seed, "order", self._epoch)
+        by_picture: dict[tuple[object, ...], list[int]] = {}
+        for index in drawn:
+            by_picture.setdefault(self._pictures[index], []).append(index)
+        pictures = list(by_picture.values())
+        return iter([index for i in rng.permutation(len(pictures)) for index in pictures[i]])
 
     def _draw(self, task: str, n: int) -> list[int]:
         members = self._by_task[task]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -54,7 +55,10 @@ def plan_epoch(counts: dict[str, int], mix: TaskMixConfig) -> dict[str, int]:
         raise ConfigError([f"task_mix leaves nothing to train on: the train split holds {counts}"])
     cap = {task: int(mix.caps.get(task, 10**12)) for task in live}  # type: ignore[call-overload]
     total = sum(min(counts[task], cap[task]) for task in live)
-    pull = {task: weight[task] * counts[task] ** (1 / mix.temperature) for task in live}
+    # Logarithms against the strongest task: small temperatures are large powers. No share falls to exactly 0.
+    logs = {task: math.log(weight[task]) + math.log(counts[task]) / mix.temperature for task in live}
+    strongest = max(logs.values())
+    pull = {task: math.exp(max(logs[task] - strongest, -600.0)) for task in live}
     drawn: dict[str, int] = {}
     open_tasks, left = list(live), total
     while open_tasks:

@@ -7,22 +7,23 @@ from __future__ import annotations
 
 import hashlib
 import json
+import os
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import medvl
 from medvl.benchmark.card import SourceRow, build_card
 from medvl.benchmark.groups import normalise_group
-from medvl.benchmark.item import Item
+from medvl.benchmark.item import META_FIELDS, Item
 from medvl.benchmark.leaks import Leaks, Placed, audit_leaks
 from medvl.benchmark.options import draw_options
 from medvl.benchmark.pictures import read_records
 from medvl.benchmark.questions import Draft, box_area, draft_questions, picture_key
 from medvl.benchmark.split import label_counts, official_split_problem, split_groups
-from medvl.benchmark.store import CARD_FILE, Benchmark, read_benchmark, read_card, write_benchmark
+from medvl.benchmark.store import CARD_FILE, ITEMS_FILE, Benchmark, read_benchmark, stored_inputs, write_benchmark
 from medvl.benchmark.vocabulary import TaskVocabulary, load_vocabulary, vocabulary_text
 from medvl.config.schema import BenchmarkConfig, TierConfig
 from medvl.errors import DataError
@@ -88,9 +89,10 @@ def build_benchmark(recipe: Recipe, folder: Path, progress: Progress | None = No
             picture leaks under `benchmark.leaks=fail`.
         StorageError: The folder cannot be written.
     """
+    recipe = replace(recipe, root=recipe.root.absolute())
     places = _find(recipe)
     inputs = _inputs_fingerprint(recipe, places)
-    if (folder / CARD_FILE).is_file() and read_card(folder)["fingerprints"].get("inputs") == inputs:
+    if stored_inputs(folder) == inputs:
         return read_benchmark(folder)
     vocabulary = load_vocabulary()
     rows = [SourceRow(source.name, found=places[source.name] is not None) for source in recipe.sources]
@@ -98,7 +100,7 @@ def build_benchmark(recipe: Recipe, folder: Path, progress: Progress | None = No
     for source, row in zip(recipe.sources, rows, strict=True):
         place = places[source.name]
         if place is None:
-            row.why_absent = f"no copy of {source.title} under {recipe.root}; get it from {source.homepage}"
+            row.why_absent = f"no copy of {source.title} under data.root; get it from {source.homepage}"
         else:
             parts.append(_prepare(source, row, place, recipe, vocabulary, progress))
     leaks = _settle_leaks(parts, recipe.config.leaks)
@@ -106,7 +108,7 @@ def build_benchmark(recipe: Recipe, folder: Path, progress: Progress | None = No
     if not items:
         raise DataError(f"the sources under {recipe.root} give no question at all: {_why_empty(rows)}")
     by_name = {source.name: source for source in recipe.sources}
-    card = build_card(recipe.name, items, rows, by_name, recipe.settings(), len(leaks.pairs), inputs)
+    card = build_card(recipe.name, items, rows, by_name, recipe.settings(), leaks.pairs, inputs)
     return write_benchmark(folder, items, card)
 
 
@@ -128,11 +130,22 @@ def _inputs_fingerprint(recipe: Recipe, places: Mapping[str, Path | None]) -> st
     digest.update(vocabulary_text().encode())
     for name, place in sorted(places.items()):
         digest.update(f"{name}:".encode())
-        for path in sorted(place.rglob("*")) if place is not None else ():
-            if path.is_file():
-                status = path.stat()
-                digest.update(f"{path.relative_to(recipe.root)} {status.st_size} {status.st_mtime_ns}\n".encode())
+        for path in sorted(_files(place)) if place is not None else ():
+            status = path.stat()
+            digest.update(f"{path.relative_to(recipe.root)} {status.st_size} {status.st_mtime_ns}\n".encode())
     return digest.hexdigest()[:16]
+
+
+def _files(place: Path) -> Iterator[Path]:
+    """Files below a folder, linked folders included, built benchmarks left out."""
+    seen: set[str] = set()
+    for folder, below, names in os.walk(place, followlinks=True):
+        real = os.path.realpath(folder)
+        if real in seen or {CARD_FILE, ITEMS_FILE} <= set(names):
+            below.clear()
+            continue
+        seen.add(real)
+        yield from (path for path in (Path(folder, name) for name in names) if path.is_file())
 
 
 def _prepare(
@@ -145,8 +158,11 @@ def _prepare(
 ) -> _Part:
     """Scan and read one source, draft its questions and split its groups."""
     scan = source.scan(place)
-    row.warnings += scan.warnings
+    row.warnings += [_without_root(text, recipe.root) for text in scan.warnings]
     row.listed = len(scan.records)
+    repeated = [key for key, count in Counter(_key(r) for r in scan.records).items() if count > 1]
+    if repeated:
+        raise DataError(f"{len(repeated)} record ids stand for several pictures each, the first is {repeated[0]}")
     askable = [r for r in scan.records if r.labels or r.structures]
     present = [r for r in askable if r.is_present]
     row.absent = sum(not r.is_present for r in scan.records)
@@ -157,26 +173,32 @@ def _prepare(
             f"{source.name}: {row.absent} of {row.listed} listed pictures are absent, the first is "
             f"{first.picture.name} ({first.where}); data.strict=false builds from the partial copy"
         )
-    pictures, row.broken = read_records(
+    groups = {_key(r): normalise_group(source.name, r.group, r.where or r.record_id) for r in present}
+    pictures, broken = read_records(
         present, recipe.config.boxes, None if progress is None else lambda done, n: progress(source.name, done, n)
     )
-    if row.broken and not recipe.skip_broken:
-        listed = "\n  ".join(row.broken[:10])
-        more = f"\n  and {len(row.broken) - 10} more" if len(row.broken) > 10 else ""
+    if broken and not recipe.skip_broken:
+        listed = "\n  ".join(broken[:10])
+        more = f"\n  and {len(broken) - 10} more" if len(broken) > 10 else ""
         raise DataError(
-            f"{len(row.broken)} pictures or masks cannot be used:\n  {listed}{more}\n"
+            f"{len(broken)} pictures or masks cannot be used:\n  {listed}{more}\n"
             "  replace them, or say data.skip_broken=true to build without them"
         )
+    row.broken = [_without_root(text, recipe.root) for text in broken]
     problem = official_split_problem(source, askable)
     if problem is not None and source.has_usable_official_split:
         row.warnings.append(f"the published split is not used: {problem}")
     row.official_split = problem is None
-    groups = {_key(r): normalise_group(source.name, r.group, r.where or r.record_id) for r in present}
     drafts, true_of = draft_questions(pictures, vocabulary)
     official = {groups[_key(r)]: r.official_split or Split.TRAIN for r in present} if problem is None else None
     counts = label_counts([(groups[picture_key(d.picture)], f"{d.task}/{d.answer}") for d in drafts])
     sides = split_groups(source, official, counts, recipe.config.split, recipe.config.seed)
     return _Part(source, row, drafts, true_of, groups, sides)
+
+
+def _without_root(text: str, root: Path) -> str:
+    """The card names files below the data root; where that lies stays out of it."""
+    return text.replace(f"{root}{os.sep}", "").replace(str(root), "data.root")
 
 
 def _key(record: Record) -> str:
@@ -262,7 +284,7 @@ def _item(draft: Draft, part: _Part, source_answers: set[str], recipe: Recipe, v
         tier=None if share is None else tier_of(share, recipe.config.tiers),
         option_pool=pool,
         constant_answer=len(source_answers) == 1,
-        meta=dict(record.meta),
+        meta={name: record.meta.get(name, "") for name in META_FIELDS},
     )
 
 

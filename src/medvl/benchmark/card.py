@@ -52,7 +52,7 @@ def build_card(
     rows: Sequence[SourceRow],
     sources: dict[str, Source],
     settings: dict[str, Any],
-    leak_pairs: int,
+    leaks: Sequence[tuple[str, str]],
     inputs: str,
 ) -> dict[str, Any]:
     """Content of `card.json`, without versions and file hashes.
@@ -63,7 +63,7 @@ def build_card(
         rows: Build table.
         sources: Name -> source, for licences.
         settings: Every setting that shaped the items.
-        leak_pairs: Pictures found with identical pixels on two sides.
+        leaks: (kept, copy) keys of pictures found with identical pixels on two sides.
         inputs: Fingerprint of the files that were read.
     """
     by_source: dict[str, list[Item]] = defaultdict(list)
@@ -79,7 +79,8 @@ def build_card(
         },
         "answers": {task: _sorted(Counter(i.answer for i in items if i.task == task)) for task in _tasks(items)},
         "area_share_terciles": _terciles(items),
-        "leak_pairs": leak_pairs,
+        "leak_pairs": len(leaks),
+        "leaks": [{"kept": kept, "copy": copy} for kept, copy in leaks],
         "published_totals": PUBLISHED_TOTALS,
         "totals": {
             "pictures": len({(i.source, i.picture, i.frame) for i in items}),

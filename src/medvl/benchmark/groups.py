@@ -10,6 +10,8 @@ from medvl.errors import DataError
 def normalise_group(source: str, raw: str, where: str) -> str:
     """Group id without case, blanks, separators and leading zeros, prefixed with its source.
 
+    A separator between two digits stays as one `-`: exam `1_23` is not exam `12_3`.
+
     Args:
         source: Source name; groups of two sources are never one.
         raw: Id as the dataset writes it.
@@ -18,7 +20,8 @@ def normalise_group(source: str, raw: str, where: str) -> str:
     Raises:
         DataError: When nothing is left of the id.
     """
-    text = re.sub(r"[\s_\-]+", "", raw).casefold()
+    text = re.sub(r"(?<=\d)[\s_\-]+(?=\d)", "-", raw).casefold()
+    text = re.sub(r"(?<!\d)[\s_\-]+|[\s_\-]+(?!\d)", "", text)
     text = re.sub(r"0*(\d+)", lambda match: match.group(1), text)
     if not text:
         raise DataError(

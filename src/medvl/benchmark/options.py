@@ -51,7 +51,10 @@ def draw_options(
         rest = [a for a in far if a not in distractors]
         distractors = _draw(rng, rest, wanted, vocabulary, distractors)
     if not distractors:
-        raise DataError(f"no distractor exists for '{answer}': the vocabulary of this task has no other answer")
+        raise DataError(
+            f"item {item_id}: no distractor exists for '{answer}': every other answer of the task is true of the "
+            "picture, boxed in the same place, or means the same"
+        )
     used = "source" if all(d in source_answers for d in distractors) else "task"
     options = [answer, *distractors]
     order = rng.permutation(len(options))

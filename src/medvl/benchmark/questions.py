@@ -65,8 +65,11 @@ def draft_questions(
             also = tuple(other for _, other, there in boxes if other != answer and iou(box, there) >= OVERLAP_IOU)
             drafts.append(Draft(_item_id(picture, Task.VG, index), picture, Task.VG, raw, answer, also, box))
     if unmapped:
-        listed = ", ".join(f"{label} ({count} times)" for label, count in sorted(unmapped.items()))
-        raise DataError(f"labels that the vocabulary does not know: {listed}; add them to vocabulary.yaml")
+        listed = ", ".join(f"{label} ({count} x)" for label, count in sorted(unmapped.items()))
+        raise DataError(
+            f"{pictures[0].record.source}: labels that the vocabulary does not know: {listed}; "
+            "add them to src/medvl/benchmark/vocabulary.yaml"
+        )
     return drafts, true_of
 
 

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from medvl.benchmark.groups import normalise_group
 from medvl.config.schema import SplitConfig
 from medvl.sources.record import Record, Source, Split
 
@@ -28,7 +29,7 @@ def official_split_problem(source: Source, records: Sequence[Record]) -> str | N
     for record in labelled:
         if record.official_split is None:
             return f"{record.where or record.record_id} has no published side"
-        sides[record.official_split].add(record.group)
+        sides[record.official_split].add(normalise_group(source.name, record.group, record.where or record.record_id))
     if not all(sides.values()):
         return "one side of the published split has no labels"
     if shared := sides[Split.TRAIN] & sides[Split.TEST]:
@@ -88,7 +89,7 @@ def stratified_groups(
     names = sorted(totals)
     column = {name: i for i, name in enumerate(names)}
     total = np.array([totals[name] for name in names], dtype=float)
-    lacking = np.array([[shares[s] * totals[name] for name in names] for s in splits]) if names else np.zeros((0, 0))
+    lacking = np.array([[shares[s] * totals[name] for name in names] for s in splits])
 
     def order(group: str) -> tuple[float, str]:
         rarest = min((totals[label] for label in group_labels[group]), default=0)

@@ -18,6 +18,7 @@ import yaml
 from medvl.errors import DataError
 from medvl.sources.record import Task
 
+_TASK_KEYS = {"question", "num_options", "answers"}
 _ANSWER_KEYS = {"labels", "generic", "is_a", "not_beside"}
 
 
@@ -69,18 +70,26 @@ def parse_vocabulary(table: Mapping[str, Any]) -> dict[Task, TaskVocabulary]:
         table: Task -> {question, num_options, answers: {answer: {labels, generic, is_a, not_beside}}}.
 
     Raises:
-        DataError: A label that means two answers, a reference to an answer that is absent, an unknown key.
+        DataError: An unknown task or key, a missing key, fewer than two options, a label that means two answers, a
+            reference to an answer that is absent.
     """
+    if unknown := sorted(set(table) - set(Task)):
+        raise DataError(f"vocabulary: unknown task {unknown}; known: {', '.join(Task)}")
     return {Task(name): _parse_task(name, node) for name, node in table.items()}
 
 
 def _parse_task(name: str, node: Mapping[str, Any]) -> TaskVocabulary:
+    if set(node) != _TASK_KEYS:
+        raise DataError(f"vocabulary, {name}: has the keys {sorted(node)}, expected {sorted(_TASK_KEYS)}")
+    if min(int(node["num_options"]), len(node["answers"])) < 2:
+        raise DataError(f"vocabulary, {name}: a question needs two answers and num_options of at least 2")
     answers = tuple(node["answers"])
     by_label: dict[str, str] = {}
     pairs: set[tuple[str, str]] = set()
     for answer, facts in node["answers"].items():
-        if unknown := set(facts) - _ANSWER_KEYS:
-            raise DataError(f"vocabulary, {name}, '{answer}': unknown key {sorted(unknown)}; known: {_ANSWER_KEYS}")
+        if not isinstance(facts, Mapping) or (unknown := set(facts) - _ANSWER_KEYS):
+            found = sorted(unknown) if isinstance(facts, Mapping) else facts
+            raise DataError(f"vocabulary, {name}, '{answer}': unknown {found}; expected {sorted(_ANSWER_KEYS)} or {{}}")
         for label in (answer, *facts.get("labels", ())):
             key = normalise_label(str(label))
             if by_label.setdefault(key, answer) != answer:

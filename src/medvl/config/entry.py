@@ -8,10 +8,10 @@ from __future__ import annotations
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Generic
+from typing import Any, Generic, get_origin
 
 import hydra
 import yaml
@@ -22,14 +22,21 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.hydra_config import HydraConfig
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.errors import HydraException
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf, open_dict
 from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from medvl.config.overrides import check_overrides
+from medvl.config.overrides import check_overrides, is_sweep, split_unknown
+from medvl.config.targets import target_problems
 from medvl.config.typed import Config, check, to_typed
 from medvl.errors import ConfigError, MedvlError, StorageError
+
+THIRD_PARTY = ("callbacks", "logger")
+"""Keys of the root whose nodes are `_target_` mappings, not ours."""
+
+NO_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -77,14 +84,14 @@ def run_entry(config_name: str, root: type[Config], conf_dir: Path, program: Cal
     """
     finished = Finished()
     try:
-        ConfigStore.instance().store(name="schema", node=default_values(root))
+        ConfigStore.instance().store(name="schema", node=default_node(root))
         arguments = get_args_parser().parse_args()
         if not (arguments.help or arguments.hydra_help or arguments.info or arguments.shell_completion):
-            check_command_line(config_name, root, conf_dir, arguments.overrides)
+            check_command_line(config_name, root, conf_dir, arguments.overrides, multirun=arguments.multirun)
 
         def task(composed: DictConfig) -> Any:
             try:
-                value = program(job_of(composed, root, conf_dir))
+                value = program(_with_checked_targets(job_of(composed, root, conf_dir)))
             except BaseException as error:  # Hydra would print its own account and exit with 1
                 _exit(error)
             finished.jobs.append((list(HydraConfig.get().overrides.task), value, str(composed.paths.run)))
@@ -100,17 +107,53 @@ def job_of(composed: DictConfig, root: type[Config], conf_dir: Path) -> Job[Conf
     """The typed job inside a running Hydra application."""
     settings = HydraConfig.get()
     overrides = list(settings.overrides.task)
-    config = to_typed(composed, root, conf_dir=conf_dir, choices=dict(settings.runtime.choices), overrides=overrides)
+    config = to_typed(
+        composed,
+        root,
+        conf_dir=conf_dir,
+        choices=dict(settings.runtime.choices),
+        overrides=overrides,
+        config_name=str(settings.job.config_name),
+    )
     resolved = OmegaConf.to_container(composed, resolve=True)
     assert isinstance(resolved, dict)
     return Job(config, {str(key): value for key, value in resolved.items()}, overrides)
 
 
-def default_values(root: type[BaseModel]) -> dict[str, Any]:
-    """Defaults of a schema as nested dictionaries, `???` where a value must come from a file or the command line.
+def _with_checked_targets(job: Job[Config]) -> Job[Config]:
+    problems: list[str] = []
+    for name in THIRD_PARTY:
+        problems += target_problems(name, getattr(job.config, name, {}))
+    if problems:
+        raise ConfigError(problems)
+    return job
 
-    They are the first entry of the defaults list, so that every key exists and can be overridden without a `+`.
+
+def default_node(root: type[BaseModel]) -> DictConfig:
+    """Defaults of a schema as the first entry of the defaults list.
+
+    So every key exists and can be overridden without a `+`. In mappings with keys of the user's choice
+    (`task_mix.weights`) any key can; in those of third-party nodes only keys that an option names.
     """
+    node = OmegaConf.create(default_values(root))
+    for key in _open_mappings(root):
+        OmegaConf.set_struct(OmegaConf.select(node, key), False)
+    return node
+
+
+def _open_mappings(root: type[BaseModel], inside: str = "") -> list[str]:
+    found = []
+    for name, info in root.model_fields.items():
+        annotation, key = info.annotation, f"{inside}{name}"
+        if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+            found += _open_mappings(annotation, f"{key}.")
+        elif get_origin(annotation) is dict and key not in THIRD_PARTY:
+            found.append(key)
+    return found
+
+
+def default_values(root: type[BaseModel]) -> dict[str, Any]:
+    """Defaults of a schema as nested dictionaries, `???` where a value must come from a file or the command line."""
     values: dict[str, Any] = {}
     for name, info in root.model_fields.items():
         annotation = info.annotation
@@ -123,29 +166,89 @@ def default_values(root: type[BaseModel]) -> dict[str, Any]:
     return values
 
 
-def check_command_line(config_name: str, root: type[Config], conf_dir: Path, overrides: list[str]) -> None:
+def check_command_line(
+    config_name: str, root: type[Config], conf_dir: Path, overrides: list[str], *, multirun: bool = False
+) -> None:
     """Compose every job of the command line and raise all of their problems together.
+
+    Args:
+        config_name: File in `conf_dir` with the defaults list.
+        root: Schema.
+        conf_dir: The folder `conf`.
+        overrides: Overrides of the command line.
+        multirun: Whether `--multirun` was given.
 
     Raises:
         ConfigError: Listing each problem once.
     """
     if not conf_dir.is_dir():
         raise ConfigError([f"the folder {conf_dir.name} with the options is absent; it belongs beside the entry file"])
-    with initialize_config_dir(str(conf_dir), version_base="1.3", job_name=config_name):
-        good, problems = check_overrides(overrides, conf_dir, root, _groups(config_name, conf_dir))
-        for job in _jobs(good):
-            try:
-                composed = compose(config_name, overrides=job, return_hydra_config=True)
-            except (HydraException, OmegaConfBaseException) as error:
-                problems.append(_compose_problem(error))
-                break
-            with open_dict(composed):
-                choices = dict(composed.hydra.runtime.choices)
-                composed.pop("hydra")
-                composed.paths.run = "run"  # known only inside a running job
-            problems += check(composed, root, conf_dir=conf_dir, choices=choices, overrides=job)[1]
+    problems: list[str] = []
+    try:
+        with initialize_config_dir(str(conf_dir), version_base="1.3", job_name=config_name):
+            good, problems = check_overrides(overrides, conf_dir, root, _groups(config_name, conf_dir))
+            for composed, job in _composed_jobs(config_name, good, conf_dir, problems, multirun=multirun):
+                with open_dict(composed):
+                    choices = dict(composed.hydra.runtime.choices)
+                    composed.pop("hydra")
+                    if "paths" in composed:
+                        composed.paths.run = "run"  # known only inside a running job
+                problems += check(
+                    composed, root, conf_dir=conf_dir, choices=choices, overrides=job, config_name=config_name
+                )[1]
+    except (HydraException, OmegaConfBaseException) as error:
+        problems.append(_compose_problem(error))
+    except yaml.MarkedYAMLError as error:
+        problems.append(_yaml_problem(error, conf_dir))
+    except UnicodeDecodeError as error:
+        problems.append(f"{_undecodable(conf_dir)} is not UTF-8 text: {error.reason} {error.object[error.start]:#x}")
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
+
+
+def _composed_jobs(
+    config_name: str, overrides: list[str], conf_dir: Path, problems: list[str], *, multirun: bool
+) -> Iterator[tuple[DictConfig, list[str]]]:
+    """(composed, its overrides) of each job; adds to `problems` what keeps an override out of the composition."""
+    groups = [text for text in overrides if _is_group(text, conf_dir)]
+    first = compose(config_name, overrides=_jobs(groups)[0], return_hydra_config=True)
+    is_sweep_run = multirun or first.hydra.mode is RunMode.MULTIRUN
+    params: Mapping[str, Any] = first.hydra.sweeper.get("params") or {}
+    if is_sweep_run:
+        overrides = [*(f"{key}={value}" for key, value in params.items()), *overrides]
+    elif several := [text for text in overrides if is_sweep(text)]:
+        problems += [
+            f"'{text}' gives several values: add -m for one run each, or write key=[a,b] for a list" for text in several
+        ]
+    for job in _jobs(overrides):
+        base = compose(config_name, overrides=[text for text in job if _is_group(text, conf_dir)])
+        known, unknown = split_unknown(job, base, conf_dir)
+        problems += unknown
+        yield compose(config_name, overrides=known, return_hydra_config=True), known
+
+
+def _is_group(text: str, conf_dir: Path) -> bool:
+    return (conf_dir / text.split("=", 1)[0].lstrip("+~")).is_dir()
+
+
+def _undecodable(conf_dir: Path) -> str:
+    for path in sorted(conf_dir.rglob("*.yaml")):
+        try:
+            path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            return f"{conf_dir.name}/{path.relative_to(conf_dir).as_posix()}"
+    return conf_dir.name
+
+
+def _yaml_problem(error: yaml.MarkedYAMLError, conf_dir: Path) -> str:
+    """File, line and what the YAML reader says, on one line."""
+    mark = error.problem_mark or error.context_mark
+    where = conf_dir.name
+    if mark is not None:
+        path = Path(mark.name)
+        inside = path.relative_to(conf_dir).as_posix() if path.is_relative_to(conf_dir) else path.name
+        where = f"{conf_dir.name}/{inside}:{mark.line + 1}"
+    return f"{where} is not valid YAML: {error.problem or error.context}"
 
 
 def _groups(config_name: str, conf_dir: Path) -> list[str]:
@@ -175,8 +278,12 @@ def _exit(error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt):
         print("\ninterrupted", file=sys.stderr)
         sys.exit(130)
-    if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES):
+    if isinstance(error, OSError) and error.errno in NO_WRITE:
         error = StorageError(f"cannot write {error.filename or 'a file'}: {os.strerror(error.errno)}")
+    elif isinstance(error, PermissionError):
+        error = StorageError(
+            f"no permission for {error.filename or 'a file'}; change its rights or name another folder"
+        )
     if isinstance(error, MedvlError):
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

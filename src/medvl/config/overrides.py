@@ -13,6 +13,7 @@ from typing import Any, Union, get_args, get_origin
 from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import Override
 from hydra.errors import HydraException
+from omegaconf import DictConfig, OmegaConf
 from pydantic import BaseModel
 
 from medvl.config.nearest import or_what
@@ -46,6 +47,54 @@ def check_overrides(
         else:
             problems.append(problem)
     return good, problems
+
+
+def is_sweep(text: str) -> bool:
+    """Whether an override gives several values (`lora.r=8,16`)."""
+    return OverridesParser.create().parse_override(text).is_sweep_override()
+
+
+def split_unknown(job: list[str], base: DictConfig, conf_dir: Path) -> tuple[list[str], list[str]]:
+    """Split the overrides of one job into those whose key exists and the problems of the others.
+
+    The schema says nothing about the keys of third-party nodes (`callbacks.checkpoint.monitor`), so these are looked up
+    in what the options compose to.
+
+    Args:
+        job: Overrides of one job, none of them a sweep.
+        base: The options without any value override.
+        conf_dir: The folder `conf`.
+
+    Returns:
+        (good overrides as given, one sentence a bad override).
+    """
+    good, problems = [], []
+    for text in job:
+        override = OverridesParser.create().parse_override(text)
+        key = override.key_or_group
+        if override.is_add() or override.is_force_add() or _is_group(override, conf_dir) or key.startswith("hydra."):
+            good.append(text)
+            continue
+        problem = _absent(key, base, text)
+        if problem is None:
+            good.append(text)
+        else:
+            problems.append(problem)
+    return good, problems
+
+
+def _absent(key: str, base: DictConfig, text: str) -> str | None:
+    node: Any = base
+    parts = key.split(".")
+    for depth, part in enumerate(parts):
+        if not isinstance(node, DictConfig) or not OmegaConf.is_struct(node):
+            return None
+        if part not in node.keys():  # noqa: SIM118  # `in node` is False for a key whose value is ???
+            where = f"in {'.'.join(parts[:depth])}" if depth else "at the top"
+            tail = "" if text.startswith("~") else f"; +{text} adds a new key"
+            return f"'{text.removesuffix('=null')}': no key '{part}' {where}{or_what(part, map(str, node))}{tail}"
+        node = node._get_node(part)
+    return None
 
 
 def options_of(conf_dir: Path, group: str) -> list[str]:

@@ -23,7 +23,7 @@ PartName = Literal["language", "vision", "projector"]
 class Node(BaseModel):
     """Base of all configuration nodes: closed and read-only."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=())
+    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
 
 
 class ModelConfig(Node):
@@ -109,6 +109,12 @@ class DataConfig(Node):
     """Questions in a training batch on one device."""
     num_workers: Count = 0
     """Processes that load pictures; 0 loads in the training process."""
+
+    @model_validator(mode="after")
+    def _sources_once(self) -> Self:
+        if len(set(self.sources)) != len(self.sources):
+            raise ValueError(f"sources names one source twice: {self.sources}")
+        return self
 
 
 class BoxConfig(Node):

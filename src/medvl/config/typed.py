@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin
 
 import yaml
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
+from omegaconf import DictConfig, ListConfig
+from omegaconf.errors import InterpolationToMissingValueError, MissingMandatoryValue, OmegaConfBaseException
 from pydantic import BaseModel, ValidationError
 
-from medvl.config.nearest import or_what
+from medvl.config.nearest import nearest, or_what
 from medvl.config.rules import rule_problems
 from medvl.config.schema import EntryConfig
 from medvl.errors import ConfigError
@@ -20,7 +20,13 @@ Config = TypeVar("Config", bound=EntryConfig)
 
 
 def to_typed(
-    composed: DictConfig, root: type[Config], *, conf_dir: Path, choices: Mapping[str, str | None], overrides: list[str]
+    composed: DictConfig,
+    root: type[Config],
+    *,
+    conf_dir: Path,
+    choices: Mapping[str, str | None],
+    overrides: list[str],
+    config_name: str = "",
 ) -> Config:
     """Check a composed configuration and return it as plain values.
 
@@ -30,51 +36,99 @@ def to_typed(
         conf_dir: The folder `conf`, searched to name the file a wrong value comes from.
         choices: Group -> chosen option.
         overrides: Overrides of the command line.
+        config_name: File in `conf_dir` with the defaults list (`train`), searched last.
 
     Raises:
         ConfigError: Listing all problems: key, value received, what is allowed, and where it was set.
     """
-    config, problems = check(composed, root, conf_dir=conf_dir, choices=choices, overrides=overrides)
+    config, problems = check(
+        composed, root, conf_dir=conf_dir, choices=choices, overrides=overrides, config_name=config_name
+    )
     if config is None or problems:
         raise ConfigError(problems)
     return config
 
 
 def check(
-    composed: DictConfig, root: type[Config], *, conf_dir: Path, choices: Mapping[str, str | None], overrides: list[str]
+    composed: DictConfig,
+    root: type[Config],
+    *,
+    conf_dir: Path,
+    choices: Mapping[str, str | None],
+    overrides: list[str],
+    config_name: str = "",
 ) -> tuple[Config | None, list[str]]:
     """Like `to_typed`, but returns the problems instead of raising."""
-    missing = sorted(key for key in OmegaConf.missing_keys(composed) if not key.startswith("hydra."))
-    problems = [f"{key} is not set: say {key}=..." for key in missing]
-    try:
-        values = OmegaConf.to_container(composed, resolve=True, throw_on_missing=False)
-    except OmegaConfBaseException as error:
-        return None, [*problems, f"{getattr(error, 'full_key', '') or 'configuration'}: {str(error).splitlines()[0]}"]
-    assert isinstance(values, dict)
-    values.pop("hydra", None)
-    origin = _Origin(conf_dir, choices, overrides)
+    unset: dict[str, str | None] = {}
+    values = _plain(composed, "", unset)
+    origin = _Origin(conf_dir, choices, overrides, config_name)
+    problems = [
+        f"{key}: {why}{origin.place(key)}" if why else f"{key} is not set: say {key}=..."
+        for key, why in unset.items()
+        if why is not None
+    ]
     try:
         config = root.model_validate(values)
     except ValidationError as error:
-        for detail in error.errors(include_url=False):
-            key = _dotted(detail["loc"])
-            if key not in missing:
-                problems.append(_sentence(key, detail, root, origin))
+        for key, details in _by_key(error, root).items():
+            if key not in unset:
+                problems.append(_sentence(key, details, root, origin))
         return None, problems
     return config, problems + rule_problems(config)
+
+
+def _plain(node: Any, key: str, unset: dict[str, str | None]) -> Any:
+    """Plain values of a node, interpolations resolved.
+
+    Args:
+        node: Mapping, list or value.
+        key: Its dotted key.
+        unset: Receives each key without a value -> why, "" for `???`, None for a reference to a `???` (which is
+            reported itself). Its place holds "???".
+    """
+    if isinstance(node, DictConfig):
+        inside = key and f"{key}."
+        names = [str(name) for name in node if inside or name != "hydra"]
+        return {name: _value(node, name, f"{inside}{name}", unset) for name in names}
+    if isinstance(node, ListConfig):
+        return [_value(node, index, f"{key}.{index}", unset) for index in range(len(node))]
+    return node
+
+
+def _value(parent: Any, name: Any, key: str, unset: dict[str, str | None]) -> Any:
+    try:
+        child = parent[name]
+    except MissingMandatoryValue:
+        unset[key] = ""
+        return "???"
+    except InterpolationToMissingValueError:
+        unset[key] = None
+        return "???"
+    except OmegaConfBaseException as error:
+        unset[key] = str(error).splitlines()[0]
+        return "???"
+    return _plain(child, key, unset)
 
 
 class _Origin:
     """Finds where a key was set: on the command line or in which file of conf/."""
 
-    def __init__(self, conf_dir: Path, choices: Mapping[str, str | None], overrides: list[str]) -> None:
-        self.conf_dir, self.choices, self.overrides = conf_dir, choices, overrides
+    def __init__(
+        self, conf_dir: Path, choices: Mapping[str, str | None], overrides: list[str], config_name: str
+    ) -> None:
+        self.conf_dir, self.choices, self.config_name = conf_dir, choices, config_name
+        self.overrides = overrides
+
+    def place(self, key: str) -> str:
+        """` (override lora.r=-1)`, or "" for a default."""
+        where = self.of(key)
+        return f" ({where})" if where else ""
 
     def of(self, key: str) -> str:
         """`override lora.r=-1`, `conf/lora/r16.yaml:3`, or "" for a default."""
-        for text in self.overrides:
+        for text in reversed(self.overrides):
             name = text.split("=", 1)[0].lstrip("+~")
-            if name == key or key.startswith(f"{name}."):
+            if name not in self.choices and (name == key or key.startswith(f"{name}.")):
                 return f"override {text}"
         for group, option in reversed(list(self.choices.items())):
             if option is None or group.startswith("hydra"):
@@ -82,19 +136,19 @@ class _Origin:
             found = self._in_file(self.conf_dir / group / f"{option}.yaml", group, key)
             if found:
                 return found
-        return ""
+        return self._in_file(self.conf_dir / f"{self.config_name}.yaml", "", key)
 
     def _in_file(self, path: Path, group: str, key: str) -> str:
         if not path.is_file():
             return ""
         text = path.read_text(encoding="utf-8")
         inside = key
-        if "@package _global_" not in text.split("\n\n", 1)[0]:
+        if group and "@package _global_" not in text.split("\n\n", 1)[0]:
             if not key.startswith(f"{group}."):
                 return ""
             inside = key[len(group) + 1 :]
         line = key_line(text, inside.split("."))
-        return f"{path.parent.parent.name}/{group}/{path.name}:{line}" if line else ""
+        return f"{(self.conf_dir.name / path.relative_to(self.conf_dir)).as_posix()}:{line}" if line else ""
 
 
 def key_line(text: str, parts: Sequence[str]) -> int:
@@ -113,40 +167,72 @@ def key_line(text: str, parts: Sequence[str]) -> int:
     return line
 
 
-def _dotted(loc: tuple[int | str, ...]) -> str:
+def _by_key(error: ValidationError, root: type[BaseModel]) -> dict[str, list[Any]]:
+    """Details by dotted key: a value that may be of several types has one detail for each of them."""
+    details: dict[str, list[Any]] = {}
+    for detail in error.errors(include_url=False):
+        details.setdefault(_dotted(detail["loc"], root), []).append(detail)
+    return details
+
+
+def _dotted(loc: tuple[int | str, ...], root: type[BaseModel]) -> str:
     """Dotted key of a pydantic location, without the names of union members."""
-    return ".".join(str(part) for part in loc if not (isinstance(part, str) and "[" in part))
+    parts: list[str] = []
+    kind: Any = root
+    for part in loc:
+        kind = _container(kind)
+        if kind is None:
+            break
+        parts.append(str(part))
+        if isinstance(kind, type) and issubclass(kind, BaseModel):
+            kind = kind.model_fields[str(part)].annotation if part in kind.model_fields else None
+        else:
+            kind = get_args(kind)[-1]
+    return ".".join(parts)
 
 
-def _sentence(key: str, detail: Any, root: type[BaseModel], origin: _Origin) -> str:
+def _container(annotation: Any) -> Any:
+    """The schema class, dict or list behind an annotation, or None when it is a single value."""
+    for candidate in (annotation, *get_args(annotation)):
+        if get_origin(candidate) in (dict, list) or (isinstance(candidate, type) and issubclass(candidate, BaseModel)):
+            return candidate
+    return None
+
+
+def _sentence(key: str, details: Sequence[Any], root: type[BaseModel], origin: _Origin) -> str:
     """One problem as a sentence: key, what came, what is allowed, where it was set."""
-    where = origin.of(key)
-    place = f" ({where})" if where else ""
+    detail, place = details[0], origin.place(key)
+    parent, _, name = key.rpartition(".")
+    inside = f"in {parent}" if parent else "at the top"
     if detail["type"] == "extra_forbidden":
-        parent, _, name = key.rpartition(".")
-        known = _fields(root, parent)
-        inside = f"in {parent}" if parent else "at the top"
-        return f"no key '{name}' {inside}{place}{or_what(name, known)}"
-    message = str(detail["msg"]).removeprefix("Value error, ")
-    message = message[0].lower() + message[1:]
+        return f"no key '{name}' {inside}{place}{or_what(name, _fields(root, parent))}"
+    if detail["loc"][-1] == "[key]":
+        return f"no key '{name}' {inside}{place}{or_what(name, _allowed(detail))}"
+    message = " or ".join(_lower(str(d["msg"]).removeprefix("Value error, ")) for d in details)
     if detail["type"] == "value_error":
         return f"{key}: {message}{place}"
     if detail["type"] == "missing":
         return f"{key} is not set: say {key}=..."
     hint = ""
-    if detail["type"] == "literal_error" and isinstance(detail["input"], str):
-        allowed = [part.strip(" '") for part in str(detail["ctx"]["expected"]).replace(" or ", ", ").split(",")]
-        hint = or_what(detail["input"], allowed) if detail["input"] not in allowed else ""
-        hint = "" if hint.startswith("; known") else hint
+    if detail["type"] == "literal_error" and nearest(str(detail["input"]), _allowed(detail)):
+        hint = or_what(str(detail["input"]), _allowed(detail))
+    if detail["type"] == "string_type" and isinstance(detail["input"], (int, float)):
+        hint = f"; as text it needs quotes within quotes: {key}=\"'{detail['input']}'\""
     return f"{key}={detail['input']!r}: {message}{hint}{place}"
 
 
+def _allowed(detail: Any) -> list[str]:
+    return [part.strip(" '") for part in str(detail["ctx"]["expected"]).replace(" or ", ", ").split(",")]
+
+
+def _lower(text: str) -> str:
+    return text[0].lower() + text[1:]
+
+
 def _fields(root: type[BaseModel], dotted: str) -> list[str]:
-    node: Any = root
+    kind: Any = root
     for part in [p for p in dotted.split(".") if p]:
-        annotation = node.model_fields[part].annotation if part in getattr(node, "model_fields", {}) else None
-        members = [annotation, *getattr(annotation, "__args__", ())]
-        node = next((m for m in members if isinstance(m, type) and issubclass(m, BaseModel)), None)
-        if node is None:
+        kind = _container(kind.model_fields[part].annotation if part in kind.model_fields else None)
+        if not isinstance(kind, type):
             return []
-    return list(node.model_fields)
+    return list(kind.model_fields)

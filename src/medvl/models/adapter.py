@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import re
-import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -94,9 +93,7 @@ def parameter_counts(model: PeftModel, base: Base) -> dict[str, int]:
 
 def save_adapter(model: PeftModel, folder: Path, record: dict[str, Any]) -> None:
     """Write an adapter in PEFT's format with its run record beside it."""
-    with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Could not find a config file")
-        model.save_pretrained(folder)
+    model.save_pretrained(folder, save_embedding_layers=False)  # "auto" asks the hub for the base's config
     readme = folder / "README.md"
     readme.unlink(missing_ok=True)  # PEFT's empty template says nothing
     write_record(folder, record)
@@ -119,7 +116,13 @@ def load_adapter(base: Base, folder: Path) -> PeftModel:
             saved = set(file.keys())
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder / WEIGHTS_FILE} is absent or cut short: {error}") from None
-    model = PeftModel.from_pretrained(base.model, folder)
+    try:
+        model = PeftModel.from_pretrained(base.model, folder)
+    except Exception as error:  # PEFT and torch raise many kinds for a config or a shape that does not fit
+        raise ModelError(
+            f"{folder.name} does not fit {base.label}: {' '.join(str(error).split())[:300]}; copy the adapter folder "
+            "again"
+        ) from error
     expected = {name.replace(".default", "") for name, _ in model.named_parameters() if "lora_" in name}
     if saved != expected:
         raise ModelError(

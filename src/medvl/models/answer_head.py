@@ -2,27 +2,70 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
+from torch.nn import functional as F
+from transformers.modeling_outputs import BaseModelOutputWithPooling
+
+from medvl.models.families import FAMILIES
+
+ROWS_AT_ONCE = 16_384
+"""Rows of the output layer that are brought to float32 together when nothing is learnt."""
 
 
-def logits_at(model: Any, inputs: dict[str, Tensor], positions: Tensor) -> Tensor:
+def logits_at(
+    model: Any, inputs: dict[str, Tensor], positions: Tensor, *, same_picture: Sequence[int] | None = None
+) -> Tensor:
     """Output logits at chosen positions.
 
     The hidden states are gathered before the output layer, so that logits of a whole row over a vocabulary of 150,000
-    never exist. The result equals the same positions of the model's full logits.
+    never exist. The result equals the same positions of the model's full logits, except that without gradients a
+    half-precision output layer is applied in float32: bfloat16 logits near 20 lie 0.125 apart, so that options tie and
+    the first of them would win.
 
     Args:
         model: A transformers image-text model, with or without a PEFT adapter.
         inputs: What its processor made, with `input_ids` [B, T].
         positions: bool [B, T].
+        same_picture: For each row, the first row that shows the same picture (`Batch.same_picture`). Families that can
+            encode each distinct picture once then do so. None encodes every row.
 
     Returns:
         float32 [N, V] for the N chosen positions, row by row.
     """
     bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    if same_picture is not None:
+        inputs = _encode_once(bare, inputs, same_picture)
     hidden = bare.model(**inputs, use_cache=False).last_hidden_state
-    logits: Tensor = bare.lm_head(hidden[positions])
-    return logits.to(torch.float32)
+    chosen = hidden[positions]
+    if torch.is_grad_enabled():
+        logits: Tensor = bare.lm_head(chosen)
+        return logits.to(torch.float32)
+    with torch.autocast(chosen.device.type, enabled=False):
+        return _head_in_float32(bare.lm_head, chosen.to(torch.float32))
+
+
+def _head_in_float32(head: torch.nn.Linear, hidden: Tensor) -> Tensor:
+    if head.weight.dtype == torch.float32:
+        logits: Tensor = head(hidden)
+        return logits
+    bias = itertools.repeat(None) if head.bias is None else torch.split(head.bias, ROWS_AT_ONCE)
+    parts = zip(torch.split(head.weight, ROWS_AT_ONCE), bias, strict=False)
+    return torch.cat([F.linear(hidden, w.float(), None if b is None else b.float()) for w, b in parts], dim=-1)
+
+
+def _encode_once(bare: Any, inputs: dict[str, Any], same_picture: Sequence[int]) -> dict[str, Any]:
+    """Inputs with the features of distinct pictures in place of the pixels of every row."""
+    distinct = sorted(set(same_picture))
+    family = FAMILIES.get(bare.config.model_type)
+    if family is None or not family.encodes_pictures_once or len(distinct) == len(same_picture):
+        return inputs
+    rest = {name: value for name, value in inputs.items() if name != "pixel_values"}
+    encoded = bare.model.get_image_features(pixel_values=inputs["pixel_values"][distinct], return_dict=True)
+    features = dict(zip(distinct, encoded.pooler_output, strict=True))
+    shared = BaseModelOutputWithPooling(pooler_output=[features[row] for row in same_picture])
+    return {**rest, "mm_encoder_outputs": {"image": shared}}

@@ -72,7 +72,6 @@ def load_base(config: ModelConfig) -> Base:
             "run code); convert the model with transformers' save_pretrained"
         )
     import torch
-    from safetensors import SafetensorError
     from transformers import AutoModelForImageTextToText, AutoProcessor
 
     try:
@@ -81,10 +80,11 @@ def load_base(config: ModelConfig) -> Base:
             dtype=getattr(torch, config.dtype),
             attn_implementation=config.attention,
             use_safetensors=True,
+            trust_remote_code=False,
+            ignore_mismatched_sizes=True,  # they are refused below, by name
             output_loading_info=True,
         )
-        processor = AutoProcessor.from_pretrained(folder)
-    except (OSError, ValueError, SafetensorError, RuntimeError, ImportError) as error:
+    except Exception as error:  # a broken file can raise anything in transformers, tokenizers and safetensors
         raise ModelError(f"model {config.name} cannot be loaded from {folder.name}: {_first_line(error)}") from error
     absent = sorted(info["missing_keys"]) + sorted(str(key) for key in info.get("mismatched_keys", ()))
     if absent:
@@ -92,6 +92,13 @@ def load_base(config: ModelConfig) -> Base:
             f"model {config.name}: {len(absent)} weights are absent or of another shape, the first is {absent[0]}; "
             "the model would be partly random. The folder does not fit its config.json"
         )
+    try:
+        processor = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
+    except Exception as error:  # as above
+        raise ModelError(
+            f"model {config.name}: its processor cannot be loaded from {folder.name}, expected tokenizer.json, "
+            f"processor_config.json and the chat template of the model there: {_first_line(error)}"
+        ) from error
     if getattr(processor, "chat_template", None) is None:
         raise ModelError(f"model {config.name}: its processor has no chat template; use the instruction-tuned variant")
     processor.tokenizer.padding_side = "right"
@@ -108,7 +115,7 @@ def family_of(folder: Path) -> Family:
     """
     try:
         kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
-    except (OSError, json.JSONDecodeError, KeyError) as error:
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{folder.name}/config.json cannot be read or names no model_type: {error!r}") from None
     if kind not in FAMILIES:
         raise ModelError(f"the architecture '{kind}' is not supported; supported: {', '.join(sorted(FAMILIES))}")

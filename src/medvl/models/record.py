@@ -27,8 +27,8 @@ def read_record(folder: Path) -> dict[str, Any]:
         )
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        record["base"], record["fingerprints"]["base"], record["config"]["model"]
-    except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError) as error:
+        record["base"], record["fingerprints"]["base"], record["fingerprints"]["adapter"], record["config"]["model"]
+    except (OSError, ValueError, KeyError, TypeError) as error:
         raise ModelError(f"{path} is not a run record ({error!r}); copy the adapter folder again") from None
     return record
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from rich.console import Console
@@ -27,6 +27,10 @@ class StepProgress:
         if what not in self._tasks:
             self._tasks[what] = self._bars.add_task(what, total=total)
         self._bars.update(self._tasks[what], completed=done, total=total)  # type: ignore[arg-type]
+
+    def of(self, what: str) -> Callable[[int, int], None]:
+        """A callback with (done, in all) for one step."""
+        return lambda done, total: self(what, done, total)
 
 
 @contextmanager

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
 import torch
-from rich.console import Console
 
 from medvl.answering.letters import answer_all
 from medvl.answering.prediction import Prediction
 from medvl.batching.collator import Batch
 from medvl.benchmark.item import Item
-from medvl.reporting.progress import step_progress
 from medvl.sources.record import Split
 from medvl.training.results import metrics_of, write_answers
 
@@ -54,8 +52,7 @@ def ask(
     split: Split,
     letter_ids: dict[str, int],
     fingerprints: dict[str, str],
-    console: Console,
-    what: str,
+    progress: Callable[[int, int], None] | None = None,
 ) -> Evaluation:
     """Ask a model all questions of a split.
 
@@ -65,15 +62,12 @@ def ask(
         split: Which of them.
         letter_ids: Letter -> token id at the answer position.
         fingerprints: What the figures are made from.
-        console: Where progress is shown.
-        what: Name of the step (`zero-shot on test`).
+        progress: Called with (items answered, items in all).
     """
     items = questions.items(split)
     device = next(model.parameters()).device
-    with step_progress(console) as bar:
-        predictions = answer_all(
-            model, questions.question_loader(split), letter_ids, device, lambda n: bar(what, n, len(items))
-        )
+    report = None if progress is None else lambda done: progress(done, len(items))
+    predictions = answer_all(model, questions.question_loader(split), letter_ids, device, report)
     return Evaluation(items, predictions, metrics_of(items, predictions, fingerprints))
 
 

@@ -35,7 +35,7 @@ def answer_loss(model: Any, batch: Batch) -> Tensor:
     if not supervised.any():
         raise TrainingError(f"no token of the batch is supervised; items: {_names(batch)}")
     predicting = F.pad(supervised, (0, 1))
-    logits = logits_at(model, batch.inputs, predicting)
+    logits = logits_at(model, batch.inputs, predicting, same_picture=batch.same_picture)
     loss = F.cross_entropy(logits, batch.labels[:, 1:][supervised])
     if not torch.isfinite(loss):
         raise TrainingError(

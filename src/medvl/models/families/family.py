@@ -14,8 +14,11 @@ class Family:
         linear: Part (`language`, `vision`, `projector`) -> regular expression that matches the full names of its linear
             layers, anchored at the start of the model.
         attention: The same for its attention layers only; absent where a part has none.
+        encodes_pictures_once: The questions of one picture in a batch can share its encoding (one row of `pixel_values`
+            a picture, and features accepted in its place).
     """
 
     model_type: str
     linear: dict[str, str]
     attention: dict[str, str]
+    encodes_pictures_once: bool = False

@@ -16,4 +16,5 @@ LLAVA = Family(
         "language": rf"{_DECODER}\.self_attn\.(q|k|v|o)_proj",
         "vision": rf"{_TOWER}\.self_attn\.(q_proj|k_proj|v_proj|out_proj)",
     },
+    encodes_pictures_once=True,
 )

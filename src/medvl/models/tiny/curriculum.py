@@ -21,8 +21,8 @@ from medvl.models.tiny.tower import Sight, make_sight
 PARTS = ("tower", "lookup", "joint")
 """Parts of pretraining in order. The first two do not depend on each other."""
 
-COPYING_SHARE = 0.45
-"""Share of the lookup part that only teaches to copy the words; from then on items ask for every option."""
+COPYING_STEPS, EVERY_FROM_STEP, READ_FROM_STEP, HARD_FROM_STEP = 440, 495, 715, 1000
+"""Turns of the lookup part: copy the words; ask for every option; read options by letter; longer, alike strings."""
 
 LAYOUT_SHARES = {"single": 0.3, "several": 0.35, "figure": 0.12, "nested": 0.23}
 """How often each layout is drawn."""
@@ -46,7 +46,7 @@ class Plan:
     """
 
     seed: int = 20
-    steps: tuple[int, int, int] = (4000, 1100, 4000)
+    steps: tuple[int, int, int] = (4000, 1700, 4000)
     tower_pictures: int = 32
     lookup_items: int = 64
     pictures: int = 20
@@ -79,17 +79,19 @@ class Curriculum:
         """Scenes and their facts."""
         rng = np.random.default_rng([self.plan.seed, step, 1])
         scenes, facts = draw_scenes(rng, self.plan.tower_pictures)
-        return make_sight([scene.picture for scene in scenes], facts)
+        return make_sight(scenes, facts)
 
     def lookup_batch(self, step: int) -> Batch:
         """Text-only items; naming the words first is learnt first, letters alone follow from it."""
         rng = np.random.default_rng([self.plan.seed, step])
-        done = step / self.plan.steps[1]
-        letters = 0.25 if done < 0.4 else 0.6
-        every = self.plan.lookup_items // 2 if done >= COPYING_SHARE else 0
-        easy = COPYING_SHARE <= done < 0.65
-        items = [self.lookup.draw(rng, letters, easy=easy) for _ in range(self.plan.lookup_items - every)]
+        n = self.plan.lookup_items
+        letters = 0.25 if step < COPYING_STEPS else 0.6
+        every = n // 2 if step >= EVERY_FROM_STEP else 0
+        read = n // 4 if step >= READ_FROM_STEP else 0
+        easy = EVERY_FROM_STEP <= step < HARD_FROM_STEP
+        items = [self.lookup.draw(rng, letters, easy=easy) for _ in range(n - every - read)]
         items += [self.lookup.draw_all(rng, easy=easy) for _ in range(every)]
+        items += [self.lookup.draw_read(rng, easy=easy) for _ in range(read)]
         return Batch(None, None, make_block(items, self.pad, self.scaffold.opening))
 
     def joint(self, step: int) -> Batch:

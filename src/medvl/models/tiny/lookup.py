@@ -106,3 +106,17 @@ class LookupItems:
             self.scaffold, "lookup", (*self._every, *asked), options, last, with_words=True, words=options[last]
         )
         return Exchange("lookup", shown.prompt, (*answer[:-1], self.scaffold.end), "both", count)
+
+    def draw_read(self, rng: np.random.Generator, *, easy: bool = False) -> Exchange:
+        """Draw an item that asks for options by their letters: letter, words, letter, words, ...
+
+        It teaches what finding a letter rests on: that the words of an option belong to the letter before them.
+        """
+        count = int(rng.integers(2, 5))
+        options = self._strings(rng, count, easy=easy)
+        order = [int(i) for i in rng.permutation(count)]
+        line, letters = self.scaffold.line, self.scaffold.letters
+        asked = [token for i in order for token in (*self._pause, letters[i])]
+        answer = [token for i in order for token in (letters[i], line, *options[i], line)]
+        shown = choice(self.scaffold, "lookup", (*self._every, *asked), options, 0, with_words=True)
+        return Exchange("read", shown.prompt, (*answer[:-1], self.scaffold.end), "open", 0)

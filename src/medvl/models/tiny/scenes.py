@@ -85,7 +85,7 @@ class Scene:
     Attributes:
         picture: [96, 96, 3] uint8 RGB.
         layout: `single`, `several`, `figure` or `nested`.
-        things: Objects; in `nested` the large one first.
+        things: Objects; in `nested` the large one first, in `figure` body, round end and mark.
         boxed: Index of the object in the red box, or None.
         facts: Layout-specific facts.
     """
@@ -307,10 +307,15 @@ def draw_figure(rng: np.random.Generator, held_out: bool = False) -> Scene:
     else:
         fin = np.stack([spots[0] - across * 6, spots[2] - across * 6, spots[1] + across * 22 * scale])
         paint(canvas, fill_mask(fin.astype(np.float32)), mark_level)
-    thing = Thing("figure", "hollow" if hollow else "plain", tone, _bounds(np.vstack([body, head]), 0))
+    surface = "hollow" if hollow else "plain"
+    parts = [
+        Thing("body", surface, tone, _bounds(body, 0)),
+        Thing("round end", surface, tone, _bounds(head, 0)),
+        Thing("side mark", "plain", tone, _bounds(np.stack(spots), 8)),
+    ]
     sides = ("left", "right") if pointing < 2 else ("above", "below")
     facts = {"points": DIRECTIONS[pointing], "side": sides[side], "marks": ("dots", "line", "triangle")[style]}
-    return Scene(_finish(rng, canvas, None), "figure", [thing], facts=facts)
+    return Scene(_finish(rng, canvas, None), "figure", parts, facts=facts)
 
 
 def draw_nested(rng: np.random.Generator, held_out: bool = False) -> Scene:

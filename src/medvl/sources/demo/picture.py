@@ -18,16 +18,16 @@ TIER_EDGES = (0.05, 0.20)
 """Share of the picture under the enclosing box from which a structure is medium, and from which it is large."""
 
 MARK_CHANCE: dict[str, tuple[float, float, float]] = {
-    "skull": (1.0, 0.1, 0.42),
-    "thalami": (0.95, 0.85, 1.0),
-    "abdomen": (1.0, 1.0, 0.42),
-    "stomach": (0.12, 0.9, 1.0),
-    "umbilical vein": (1.0, 0.85, 1.0),
+    "skull": (1.0, 0.12, 0.5),
+    "thalami": (1.0, 0.9, 1.0),
+    "abdomen": (1.0, 1.0, 0.8),
+    "stomach": (0.11, 0.9, 1.0),
+    "umbilical vein": (1.0, 1.0, 1.0),
     "spine": (0.19, 0.1, 1.0),
-    "femur": (0.07, 0.8, 1.0),
+    "femur": (0.08, 0.9, 1.0),
     "heart": (0.1, 0.39, 1.0),
-    "lungs": (1.0, 0.7, 0.5),
-    "placenta": (1.0, 0.3, 0.45),
+    "lungs": (1.0, 1.0, 0.7),
+    "placenta": (0.0, 0.3, 0.35),
 }
 """Structure -> chance that it is marked where it is seen, if its box is small, medium or large.
 
@@ -68,9 +68,9 @@ def draw_picture(plan: PicturePlan) -> DrawnPicture:
     _draw_surroundings(scene, fan, ground_rng)
     pose = draw_pose(pose_rng, fan, is_fetus=not plan.plane)
     _draw_body(scene, pose, body_rng, plan)
-    _draw_lesion(scene, pose, fan, lesion_rng, plan.diagnosis)
+    lesion = _draw_lesion(scene, pose, fan, lesion_rng, plan.diagnosis)
     grey = render(scene, fan, device, render_rng)
-    return DrawnPicture(grey, _marked(scene, fan, mark_rng))
+    return DrawnPicture(grey, _marked(scene, fan, lesion, mark_rng))
 
 
 def draw_pose(rng: np.random.Generator, fan: Fan, *, is_fetus: bool) -> Pose:
@@ -91,9 +91,9 @@ def draw_pose(rng: np.random.Generator, fan: Fan, *, is_fetus: bool) -> Pose:
     if not is_fetus:
         return Pose(float(x), float(y), scale_px, float(turn), flip_y=flip)
     height, width = fan.inside.shape
-    scale_px = width * (0.12 + 0.057 * share)
-    x = width / 2 + (x - width / 2) * 0.45
-    y = np.clip(y, 0.37 * height, 0.71 * height)
+    scale_px = width * (0.115 + 0.055 * share)
+    x = width / 2 + (x - width / 2) * 0.65
+    y = np.clip(y, 0.345 * height, 0.72 * height)
     return Pose(float(x), float(y), scale_px, float(turn) / np.pi * np.radians(20))
 
 
@@ -132,16 +132,19 @@ def _draw_body(scene: Scene, pose: Pose, rng: np.random.Generator, plan: Picture
     body = np.abs(scene.tone - before) > 0.02
     for name, mask in ground.items():
         mask[body] = 0
-        # grain of the background that happens to match the body's leaves holes; close them
+        # where the body happens to have the tone of what lies under it, specks of the mask are left: drop them
         scene.masks[name] = np.asarray(cv2.morphologyEx(mask, cv2.MORPH_OPEN, np.ones((5, 5), np.uint8)), np.uint8)
 
 
-def _draw_lesion(scene: Scene, pose: Pose, fan: Fan, rng: np.random.Generator, diagnosis: str) -> None:
+def _draw_lesion(scene: Scene, pose: Pose, fan: Fan, rng: np.random.Generator, diagnosis: str) -> Mask:
     """A lesion in or beside the organ.
 
-    Benign: a round black cyst with a thin bright rim and enhancement behind it. Malignant: a bright mass with spikes in
-    a dark halo, with a shadow behind it. Normal: none.
+    Benign: a round black cyst with a bright rim and enhancement behind it. Malignant: a bright mass with spikes in
+    a dark halo, with a shadow behind it. Normal: none. Returns the mask of what it covers.
     """
+    covered = np.zeros(scene.tone.shape, np.uint8)
+    if diagnosis in ("", "normal"):
+        return covered
     radius_px = float(rng.uniform(0.11, 0.14) * scene.tone.shape[1])
     y, x = np.mgrid[0 : scene.tone.shape[0], 0 : scene.tone.shape[1]]
     near = np.hypot(x - pose.x_px, y - pose.y_px) < 1.2 * pose.scale_px
@@ -149,24 +152,28 @@ def _draw_lesion(scene: Scene, pose: Pose, fan: Fan, rng: np.random.Generator, d
     cy, cx = spots[int(rng.integers(len(spots)))]
     at = Pose(float(cx), float(cy), radius_px, float(rng.uniform(0, np.pi)))
     if diagnosis == "benign":
-        scene.fill(at.place(ellipse()), 0.0, bone=-0.08)
+        covered = scene.fill(at.place(ellipse(a=1.1, b=1.1)), 0.0, bone=-0.08)
         scene.stroke(at.place(ellipse()), 3.0, 0.95, closed=True)
-    elif diagnosis == "malignant":
-        scene.fill(at.place(ellipse(a=1.7, b=1.5)), 0.06, soft_px=2.0)
+    else:
+        covered = scene.fill(at.place(ellipse(a=1.7, b=1.5)), 0.06, soft_px=2.0)
         spikes = 2 * int(rng.integers(7, 10))
         t = np.linspace(0, 2 * np.pi, spikes, endpoint=False) + rng.uniform(-0.1, 0.1, spikes)
         reach = np.where(np.arange(spikes) % 2 == 0, rng.uniform(1.05, 1.6, spikes), rng.uniform(0.55, 0.75, spikes))
         scene.fill(at.place(np.stack([reach * np.cos(t), reach * np.sin(t)], axis=1)), 0.97, bone=0.2)
+    return covered
 
 
-def _marked(scene: Scene, fan: Fan, rng: np.random.Generator) -> dict[str, Mask]:
-    """Choose the structures that are marked, with what is seen of them inside the fan."""
+def _marked(scene: Scene, fan: Fan, lesion: Mask, rng: np.random.Generator) -> dict[str, Mask]:
+    """Choose the structures that are marked, with what is seen of them inside the fan.
+
+    A structure of which much lies outside the fan or under the lesion is not marked.
+    """
     draws = {name: float(rng.random()) for name in MARK_CHANCE}
     marked = {}
     for name, mask in scene.masks.items():
         seen = np.where(fan.inside, mask, np.uint8(0)).astype(np.uint8)
-        whole, left = int((mask > 0).sum()), int((seen > 0).sum())
-        if left < MIN_MARKED_SHARE * mask.size or left < 0.6 * whole:
+        whole, left, hidden = (int(np.count_nonzero(m)) for m in (mask, seen, seen & lesion))
+        if left < MIN_MARKED_SHARE * mask.size or left < 0.6 * whole or hidden > 0.2 * whole:
             continue
         box = cv2.boundingRect(seen)
         tier = int(np.searchsorted(TIER_EDGES, box[2] * box[3] / mask.size, side="right"))

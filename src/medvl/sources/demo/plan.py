@@ -20,8 +20,8 @@ DIAGNOSES = ("normal", "benign", "malignant")
 PHANTOM_SHARE = 0.35
 FETUS_SHARE = 0.4
 """Share of pictures that show the whole fetus (asked for its orientation); the rest show a plane."""
-CONFORMITY_ASKED_SHARE = 0.68
-DIAGNOSIS_ASKED_SHARE = 0.68
+CONFORMITY_ASKED_SHARE = 0.72
+DIAGNOSIS_ASKED_SHARE = 0.72
 PICTURES_PER_PATIENT = (5, 8)
 """Lower bound inclusive, upper bound exclusive."""
 

@@ -27,7 +27,7 @@ DrawPlane = Callable[[Scene, Pose, np.random.Generator, bool], None]
 def draw_head(scene: Scene, pose: Pose, rng: np.random.Generator, is_conforming: bool) -> None:
     """Skull, and in a conforming view the midline, cavum and thalami."""
     a, b = 1.12, rng.uniform(0.86, 1.0)
-    draw_skull(scene, pose, rng, ellipse(a=a, b=b))
+    draw_skull(scene, pose, rng, ellipse(a=a, b=b), rng.uniform(0.1, 0.24))
     for side in (-1, 1):
         plexus = blob(rng, ellipse(-0.5, side * 0.48 * b, 0.2, 0.12), 0.1)
         scene.fill(pose.place(plexus), 0.62)
@@ -47,14 +47,14 @@ def draw_head(scene: Scene, pose: Pose, rng: np.random.Generator, is_conforming:
     scene.masks["thalami"] = mask
 
 
-def draw_skull(scene: Scene, pose: Pose, rng: np.random.Generator, outline: Points) -> None:
-    """A thick bright line around a dark inside with short echoes of the brain's folds."""
+def draw_skull(scene: Scene, pose: Pose, rng: np.random.Generator, outline: Points, brain_tone: float) -> None:
+    """A thick bright line around the brain, with short echoes of the brain's folds."""
     placed = pose.place(outline)
-    scene.masks["skull"] = scene.fill(placed, rng.uniform(0.1, 0.24))
+    scene.masks["skull"] = scene.fill(placed, brain_tone)
     for angle in rng.uniform(0, 360, 9):
         fold = ellipse(a=0.76, b=0.7, start=angle, stop=angle + rng.uniform(10, 22))
         scene.stroke(pose.place(fold), 1.0, 0.45)
-    scene.stroke(placed, max(2.4, 0.11 * pose.scale_px), 0.98, bone=0.05, closed=True)
+    scene.stroke(placed, max(2.4, 0.11 * pose.scale_px), 0.98, bone=0.035, closed=True)
 
 
 def draw_abdomen(scene: Scene, pose: Pose, rng: np.random.Generator, is_conforming: bool) -> None:
@@ -152,6 +152,8 @@ def draw_heart(scene: Scene, pose: Pose, rng: np.random.Generator) -> Mask:
 def lose_side(scene: Scene, pose: Pose, rng: np.random.Generator, angle_rad: float) -> None:
     """Cover one side of the organ, outline included, with reverberation; its masks lose that side too.
 
+    A structure that is lost but for a rest of it is no longer seen: its mask becomes empty.
+
     Args:
         scene: Scene with the organ.
         pose: Pose of the organ.
@@ -171,7 +173,10 @@ def lose_side(scene: Scene, pose: Pose, rng: np.random.Generator, angle_rad: flo
     scene.tone += lost * (haze.astype(np.float32) - scene.tone)
     scene.bone -= lost * scene.bone
     for mask in scene.masks.values():
+        whole = np.count_nonzero(mask)
         mask[lost > 0.5] = 0
+        if np.count_nonzero(mask) < 0.35 * whole:
+            mask[:] = 0
 
 
 DRAW_PLANE: dict[str, DrawPlane] = {

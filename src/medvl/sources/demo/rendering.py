@@ -133,7 +133,7 @@ def render(scene: Scene, fan: Fan, device: Device, rng: np.random.Generator) -> 
     tone = cv2.remap(scene.tone, *fan.to_beams, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     bone = cv2.remap(scene.bone, *fan.to_beams, cv2.INTER_LINEAR)
     behind = np.cumsum(bone, axis=0, dtype=np.float32) - bone
-    shadow = cv2.GaussianBlur(1 - np.exp(-behind / 3), (0, 0), 1.2) * (0.42 * shadow_strength)
+    shadow = cv2.GaussianBlur(np.maximum(1 - np.exp(-behind / 3), -0.5), (0, 0), 1.2) * (0.42 * shadow_strength)
     tone = (tone - shadow + _speckle(rng, device) - 0.4) * contrast + 0.4
     tone = tone + gain + depth * slope + bands + _side_lobes(rng, device)
     picture = cv2.remap(np.asarray(tone, np.float32), *fan.to_picture, cv2.INTER_LINEAR)

@@ -49,5 +49,6 @@ def test_thumbnails_with_the_box_do_not_tell_the_structure(drawn):
             place = np.array([x / width, y / height, w / width, h / height, w * h / (width * height)])
             with_rectangle.append((_thumbnail(boxed), name, plan.patient))
             with_place.append((np.concatenate([_thumbnail(picture.grey), place]), name, plan.patient))
-    assert _accuracy(with_rectangle) < 0.6
-    assert _accuracy(with_place) < 0.6
+    # among all ten structures; the question shows four of them
+    assert _accuracy(with_rectangle) < 0.45
+    assert _accuracy(with_place) < 0.45

@@ -66,6 +66,15 @@ def test_an_unasked_conformity_draws_a_conforming_view():
     assert draw_picture(replace(PLAN, conformity="")).grey.tobytes() == draw_picture(PLAN).grey.tobytes()
 
 
+def test_what_the_lesion_hides_is_not_marked():
+    healthy, ill = Counter(), Counter()
+    for patient in range(40):
+        plan = replace(PLAN, patient=patient, plane="fetal head")
+        for diagnosis, seen in (("normal", healthy), ("malignant", ill)):
+            seen.update(list(draw_picture(replace(plan, diagnosis=diagnosis)).masks))
+    assert 0 < ill["thalami"] < 0.9 * healthy["thalami"]
+
+
 def test_pose_device_and_fan_do_not_know_the_label():
     one, other = PLAN, replace(PLAN, plane="fetal thorax", conformity="non-conforming", diagnosis="malignant")
     poses = []

@@ -50,3 +50,11 @@ def test_the_lost_side_keeps_neither_mask_nor_bone(angle_rad):
     assert along.max() < 0.4 * POSE.scale_px
     at = round(POSE.x_px + 0.8 * 45 * np.cos(angle_rad)), round(POSE.y_px + 0.8 * 45 * np.sin(angle_rad))
     assert scene.bone[at[1], at[0]] < 0.01
+
+
+def test_a_structure_of_which_hardly_anything_is_left_is_not_seen():
+    scene = _draw("fetal abdomen", False)
+    # the spine lies at +x of the pose
+    lose_side(scene, POSE, np.random.default_rng(0), POSE.angle_rad)
+    assert not scene.masks["spine"].any()
+    assert scene.masks["abdomen"].any()

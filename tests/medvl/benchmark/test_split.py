@@ -1,0 +1,120 @@
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from drawn_source import drawn_source
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvl.benchmark.split import label_counts, official_split_problem, split_groups, stratified_groups
+from medvl.config.schema import SplitConfig
+from medvl.sources.record import Domain, Record, Split, Task
+
+SHARES = {Split.TRAIN: 0.7, Split.TEST: 0.2, Split.VAL: 0.1}
+LABELS = st.dictionaries(st.sampled_from(["PI/a", "PI/b", "VG/c", "FO/d"]), st.integers(1, 30), min_size=1)
+GROUPS = st.dictionaries(st.text("abc0123", min_size=1, max_size=5), LABELS.map(Counter), max_size=30)
+
+
+def record(group, side, labels=True):
+    pi = {Task.PI: "fetal head"} if labels else {}
+    return Record("s", f"{group}-{side}", Path("/x.png"), group, Domain.CLINICAL, pi, official_split=side, where="row 3")
+
+
+def many_groups(number=400, seed=0):
+    rng = np.random.default_rng(seed)
+    weights = {"PI/a": 6.0, "PI/b": 2.0, "VG/c": 10.0, "FO/rare": 0.15}
+    drawn = {f"g{i}": Counter({k: int(rng.poisson(w)) for k, w in weights.items()}) for i in range(number)}
+    return {g: +labels for g, labels in drawn.items() if +labels}
+
+
+@given(GROUPS, st.integers(0, 5))
+def test_every_group_is_on_one_side_and_no_side_is_empty_when_there_are_enough(groups, seed):
+    sides = stratified_groups(groups, SHARES, seed)
+    assert set(sides) == set(groups)
+    if len(groups) >= 3:
+        assert set(sides.values()) == set(SHARES)
+    assert stratified_groups(dict(reversed(groups.items())), SHARES, seed) == sides
+
+
+@pytest.mark.parametrize(("number", "expected"), [(1, {Split.TRAIN}), (2, {Split.TRAIN, Split.TEST}), (0, set())])
+def test_with_few_groups_train_and_test_come_first(number, expected):
+    groups = {f"g{i}": Counter({"PI/a": 4}) for i in range(number)}
+    assert set(stratified_groups(groups, SHARES, 0).values()) == expected
+
+
+def test_groups_without_items_are_assigned_too():
+    assert set(stratified_groups({"a": Counter(), "b": Counter()}, SHARES, 0)) == {"a", "b"}
+
+
+def test_each_label_comes_close_to_the_wanted_shares():
+    groups = many_groups()
+    sides = stratified_groups(groups, SHARES, 0)
+    for label in ("PI/a", "PI/b", "VG/c", "FO/rare"):
+        total = sum(labels[label] for labels in groups.values())
+        for split, share in SHARES.items():
+            got = sum(labels[label] for group, labels in groups.items() if sides[group] is split) / total
+            assert got == pytest.approx(share, abs=0.03), (label, split)
+
+
+def test_a_label_of_three_groups_reaches_every_side():
+    groups = {**many_groups(100), **{f"r{i}": Counter({"CD/rare": 5}) for i in range(9)}}
+    sides = stratified_groups(groups, SHARES, 0)
+    assert {sides[f"r{i}"] for i in range(9)} == set(Split)
+
+
+def test_another_seed_gives_another_split():
+    groups = many_groups(100)
+    assert stratified_groups(groups, SHARES, 0) != stratified_groups(groups, SHARES, 1)
+
+
+def test_the_official_split_is_kept_and_val_is_carved_from_train():
+    groups = many_groups(100)
+    official = {g: Split.TEST if i % 4 == 0 else Split.TRAIN for i, g in enumerate(groups)}
+    sides = split_groups(drawn_source("s", []), official, groups, SplitConfig(), 0)
+    assert {g for g, side in sides.items() if side is Split.TEST} == {g for g, o in official.items() if o is Split.TEST}
+    val = [g for g, side in sides.items() if side is Split.VAL]
+    train = [g for g, side in sides.items() if side is Split.TRAIN]
+    assert len(val) / (len(val) + len(train)) == pytest.approx(0.1, abs=0.04)
+
+
+def test_a_small_source_goes_wholly_to_test_whatever_lies_on_disk():
+    groups = many_groups(50)
+    assert set(split_groups(drawn_source("s", [], published_pictures=499), None, groups, SplitConfig(), 0).values()) == {
+        Split.TEST
+    }
+    sides = split_groups(drawn_source("s", [], published_pictures=500), None, groups, SplitConfig(), 0)
+    assert set(sides.values()) == set(Split)
+
+
+def test_an_official_split_wins_over_smallness():
+    groups = {"a": Counter({"PI/a": 1}), "b": Counter({"PI/a": 1})}
+    official = {"a": Split.TRAIN, "b": Split.TEST}
+    source = drawn_source("s", [], published_pictures=10)
+    assert split_groups(source, official, groups, SplitConfig(), 0) == official
+
+
+@pytest.mark.parametrize(
+    ("records", "says"),
+    [
+        ([record("a", Split.TRAIN), record("b", None)], "row 3 has no published side"),
+        ([record("a", Split.TRAIN), record("b", Split.TEST, labels=False)], "one side of the published split"),
+        ([record("a", Split.TRAIN), record("a", Split.TEST)], "1 groups lie on both sides"),
+        ([record("P7", Split.TRAIN), record("p007 ", Split.TEST)], "1 groups lie on both sides"),
+    ],
+)
+def test_an_unusable_official_split_says_why(records, says):
+    assert says in (official_split_problem(drawn_source("s", [], official=True), records) or "")
+
+
+def test_a_usable_official_split_has_no_problem():
+    records = [record("a", Split.TRAIN), record("b", Split.TEST)]
+    assert official_split_problem(drawn_source("s", [], official=True), records) is None
+    assert official_split_problem(drawn_source("s", []), records) is not None
+
+
+def test_counts_are_by_group_and_label():
+    assert label_counts([("g", "PI/a"), ("g", "PI/a"), ("h", "VG/b")]) == {
+        "g": Counter({"PI/a": 2}),
+        "h": Counter({"VG/b": 1}),
+    }

@@ -1,0 +1,97 @@
+"""The loss covers the answer only, checkpoints hold the adapter only, and adapters train in training mode."""
+
+import dataclasses
+
+import pytest
+import pytorch_lightning as pl
+import torch
+
+from medvl.batching.collator import IGNORED, Collator
+from medvl.batching.prompt import answer_tokens
+from medvl.config.schema import LoraConfig, OptimConfig
+from medvl.errors import TrainingError
+from medvl.models.adapter import attach_adapter
+from medvl.models.base import load_base
+from medvl.training.sft_module import SftModule, answer_loss, rate_factor
+
+
+@pytest.fixture
+def module(tiny_config, demo_data):
+    base = load_base(tiny_config)
+    model = attach_adapter(base, LoraConfig(r=4, alpha=8, dropout=0.5, parts=["language", "vision"]), seed=0)
+    return SftModule(model, OptimConfig(lr=1e-3), answer_tokens(demo_data.processor).letter_ids)
+
+
+@pytest.fixture
+def batch(tiny_base, demo_samples):
+    return Collator(tiny_base.processor, with_answer=True)(demo_samples[:4])
+
+
+def test_the_loss_equals_the_models_own_loss_over_the_same_labels(module, batch):
+    module.model.eval()
+    with torch.no_grad():
+        ours = answer_loss(module.model, batch)
+        theirs = module.model(**batch.inputs, labels=batch.labels).loss
+    assert float(ours) == pytest.approx(float(theirs), abs=1e-5)
+
+
+def test_a_batch_without_a_supervised_token_is_refused_by_name(module, batch):
+    empty = dataclasses.replace(batch, labels=torch.full_like(batch.labels, IGNORED))
+    with pytest.raises(TrainingError, match=batch.items[0].item_id):
+        answer_loss(module.model, empty)
+
+
+def test_a_loss_that_is_not_finite_stops_and_names_the_items(module, batch):
+    with torch.no_grad():
+        module.model.get_base_model().lm_head.weight[0] = float("nan")
+    with pytest.raises(TrainingError, match=batch.items[1].item_id):
+        answer_loss(module.model, batch)
+
+
+class _Watch(pl.Callback):
+    def __init__(self):
+        self.modes = []
+
+    def on_train_batch_end(self, trainer, module, *_):
+        self.modes.append(all(m.training for name, m in module.named_modules() if "lora_dropout" in name))
+
+
+def test_adapters_are_in_training_mode_after_each_validation(module, demo_data, tmp_path):
+    watch = _Watch()
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        max_steps=4,
+        val_check_interval=2,
+        check_val_every_n_epoch=None,
+        limit_val_batches=1,
+        num_sanity_val_steps=0,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[watch],
+        default_root_dir=tmp_path,
+    )
+    trainer.fit(module, datamodule=demo_data)
+    assert watch.modes == [True] * 4
+    path = tmp_path / "adapter.ckpt"
+    trainer.save_checkpoint(path)
+    state = torch.load(path, weights_only=True)["state_dict"]
+    trainable = {name: p for name, p in module.named_parameters() if p.requires_grad}
+    assert set(state) == set(trainable)
+    weights = sum(p.numel() * 4 for p in trainable.values())
+    assert path.stat().st_size < 4 * weights + 2**20
+
+
+@pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
+def test_the_rate_rises_then_follows_the_schedule(schedule):
+    factors = [rate_factor(step, 100, 10, schedule) for step in range(101)]
+    assert factors[0] == pytest.approx(0.1)
+    assert factors[:10] == sorted(factors[:10])
+    assert max(factors) == pytest.approx(1.0)
+    assert factors[-1] == pytest.approx(1.0 if schedule == "constant" else 0.0)
+    assert all(0 <= f <= 1 for f in factors)
+
+
+def test_the_rate_needs_no_warmup():
+    assert rate_factor(0, 10, 0, "cosine") == 1.0
