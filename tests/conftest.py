@@ -1,7 +1,10 @@
 """Fixtures that several test folders use."""
 
+from __future__ import annotations
+
 import sys
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import settings
@@ -12,13 +15,11 @@ sys.path.append(str(Path(__file__).parent / "fixtures"))
 
 from mini_fetal_planes import write_mini_fetal_planes
 from mini_hc18 import write_mini_hc18
-from tiny_models import write_tiny_llava, write_tiny_mllama
 
-from data_modules.question_datamodule import QuestionDataModule
-from medvl.benchmark.item import Item
-from medvl.config.schema import DataConfig, EvaluateConfig, ModelConfig, PathsConfig
-from medvl.models.base import Base, load_base
-from medvl.sources.demo.dataset import write_demo_dataset
+if TYPE_CHECKING:  # torch and transformers are imported by the fixtures that need them
+    from data_modules.question_datamodule import QuestionDataModule
+    from medvl.benchmark.item import Item
+    from medvl.models.base import Base
 
 # Time limits per example fail on a busy machine, not on a defect.
 settings.register_profile("medvl", deadline=None)
@@ -49,19 +50,23 @@ def mini_fetal_planes(tmp_path: Path) -> Path:
 @pytest.fixture(scope="session")
 def tiny_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of the tiny model's architecture with random weights."""
+    from tiny_models import write_tiny_llava
+
     return write_tiny_llava(tmp_path_factory.mktemp("models") / "llava")
 
 
 @pytest.fixture(scope="session")
 def tiny_mllama_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A checkpoint of Llama 3.2 Vision's architecture with random weights."""
+    from tiny_models import write_tiny_mllama
+
     return write_tiny_mllama(tmp_path_factory.mktemp("models") / "mllama")
 
 
 @pytest.fixture(scope="session")
 def tiny_base(tiny_folder: Path) -> Base:
     """The tiny model. Shared: leave it as it is."""
-    return load_base(ModelConfig(name="tiny", path=str(tiny_folder)))
+    return _load(tiny_folder)
 
 
 @pytest.fixture(scope="session", params=["llava", "mllama"])
@@ -74,18 +79,20 @@ def family_folder(request: pytest.FixtureRequest) -> Path:
 @pytest.fixture(scope="session")
 def family_base(family_folder: Path) -> Base:
     """Each supported family's model in turn. Shared: leave it as it is."""
-    return load_base(ModelConfig(name="tiny", path=str(family_folder)))
+    return _load(family_folder)
 
 
 @pytest.fixture
 def fresh_base(family_folder: Path) -> Base:
     """The same, loaded for one test, which may change it."""
-    return load_base(ModelConfig(name="tiny", path=str(family_folder)))
+    return _load(family_folder)
 
 
 @pytest.fixture(scope="session")
 def demo_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A miniature of the drawn demo dataset. Shared: leave it as it is."""
+    from medvl.sources.demo.dataset import write_demo_dataset
+
     folder = tmp_path_factory.mktemp("demo") / "root"
     write_demo_dataset(folder, patients=8)
     return folder
@@ -94,6 +101,9 @@ def demo_root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="session")
 def demo_data(demo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> QuestionDataModule:
     """The benchmark of the miniature demo dataset."""
+    from data_modules.question_datamodule import QuestionDataModule
+    from medvl.config.schema import DataConfig, EvaluateConfig, ModelConfig, PathsConfig
+
     config = EvaluateConfig(
         name="test",
         model=ModelConfig(name="tiny", path="unused"),
@@ -110,3 +120,10 @@ def demo_data(demo_root: Path, tmp_path_factory: pytest.TempPathFactory) -> Ques
 def demo_items(demo_data: QuestionDataModule) -> list[Item]:
     """Its items."""
     return demo_data.benchmark.items
+
+
+def _load(folder: Path) -> Base:
+    from medvl.config.schema import ModelConfig
+    from medvl.models.base import load_base
+
+    return load_base(ModelConfig(name="tiny", path=str(folder)))

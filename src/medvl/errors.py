@@ -7,6 +7,9 @@ traceback.
 
 from __future__ import annotations
 
+import errno
+import os
+
 EXIT_CODES: dict[int, str] = {
     0: "finished",
     1: "a fault of medvl itself (a bug: please report it with the traceback)",
@@ -61,3 +64,18 @@ class StorageError(MedvlError):
     """A write was refused: full disk, read-only folder, missing permission."""
 
     exit_code = 7
+
+
+NO_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
+"""Errors of a disk that does not take what is written to it."""
+
+
+def disk_refusal(error: BaseException) -> str | None:
+    """Why the disk refused a write, in the system's words, or None when the error is about something else.
+
+    torch and safetensors pass such an error on as text only.
+    """
+    if isinstance(error, OSError):
+        return os.strerror(error.errno) if error.errno in NO_WRITE else None
+    reasons = [os.strerror(number) for number in NO_WRITE]
+    return next((reason for reason in reasons if reason in str(error)), None)

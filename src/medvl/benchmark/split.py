@@ -76,7 +76,9 @@ def stratified_groups(
 ) -> dict[str, Split]:
     """Spread groups over splits so that each label's items come close to the wanted shares.
 
-    Greedy: groups in order of their rarest label (then seeded), each to the split that lacks most of what it brings.
+    Iterative stratification (Sechidis, Tsoumakas and Vlahavas, ECML PKDD 2011), in one pass: groups in order of their
+    rarest label (then seeded), each to the split that lacks most of this label, and among equals to the one that lacks
+    most of all it brings. A rule that weighs all labels at once would put every group with a rare label into train.
     With fewer groups than splits, the splits named first are filled first.
 
     Returns:
@@ -91,9 +93,12 @@ def stratified_groups(
     total = np.array([totals[name] for name in names], dtype=float)
     lacking = np.array([[shares[s] * totals[name] for name in names] for s in splits])
 
-    def order(group: str) -> tuple[float, str]:
-        rarest = min((totals[label] for label in group_labels[group]), default=0)
-        return rarest, hashlib.sha256(f"{seed}:{group}".encode()).hexdigest()
+    def rarest(group: str) -> str:
+        return min(group_labels[group], key=lambda label: (totals[label], label), default="")
+
+    def order(group: str) -> tuple[int, str, str]:
+        label = rarest(group)
+        return totals[label], label, hashlib.sha256(f"{seed}:{group}".encode()).hexdigest()
 
     assigned: dict[str, Split] = {}
     for group in sorted(group_labels, key=order):
@@ -103,8 +108,12 @@ def stratified_groups(
             brings[column[label]] = count
         if len(group_labels) - len(assigned) <= len(empty):
             choice = splits.index(empty[0])  # the last groups: leave no split empty
+        elif group_labels[group]:
+            first = lacking[:, column[rarest(group)]]
+            alike = np.isclose(first, first.max())
+            choice = int(np.argmax(np.where(alike, (lacking / total) @ brings, -np.inf)))
         else:
-            choice = int(np.argmax((lacking / total) @ brings)) if names else 0
+            choice = 0
         lacking[choice] -= brings
         assigned[group] = splits[choice]
     return assigned

@@ -6,6 +6,7 @@ import errno
 import hashlib
 import io
 import json
+import os
 import shutil
 import uuid
 from collections.abc import Sequence
@@ -78,8 +79,7 @@ def write_benchmark(folder: Path, items: Sequence[Item], card: dict[str, Any]) -
     prints["card_sha256"] = _card_sha256(card)
     temporary = folder.parent / f".{folder.name}-{uuid.uuid4().hex[:8]}"
     try:
-        if folder.exists() and not (folder / CARD_FILE).is_file() and any(folder.iterdir()):
-            raise DataError(f"{folder} is not empty and holds no benchmark; name another folder, nothing was written")
+        _check_replaceable(folder)
         folder.parent.mkdir(parents=True, exist_ok=True)
         try:
             temporary.mkdir()
@@ -91,6 +91,16 @@ def write_benchmark(folder: Path, items: Sequence[Item], card: dict[str, Any]) -
     except OSError as error:
         raise StorageError(f"cannot write the benchmark to {folder}: {error.strerror or error}") from error
     return Benchmark(folder, list(items), card)
+
+
+def _check_replaceable(folder: Path) -> None:
+    """Refuse a folder with other content: a mistyped target must not cost anybody their files."""
+    try:
+        names = os.listdir(folder)
+    except FileNotFoundError:
+        return
+    if names and not {CARD_FILE, ITEMS_FILE} & set(names):
+        raise DataError(f"{folder} is not empty and holds no benchmark; name another folder, nothing was written")
 
 
 def _check_unique(items: Sequence[Item]) -> None:

@@ -5,8 +5,6 @@ The whole configuration is checked before the program imports torch, so a mistak
 
 from __future__ import annotations
 
-import errno
-import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -31,12 +29,10 @@ from pydantic_core import PydanticUndefined
 from medvl.config.overrides import check_overrides, is_sweep, split_unknown
 from medvl.config.targets import target_problems
 from medvl.config.typed import Config, check, to_typed
-from medvl.errors import ConfigError, MedvlError, StorageError
+from medvl.errors import ConfigError, MedvlError, StorageError, disk_refusal
 
 THIRD_PARTY = ("callbacks", "logger")
 """Keys of the root whose nodes are `_target_` mappings, not ours."""
-
-NO_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 
 
 @dataclass(frozen=True)
@@ -211,7 +207,9 @@ def _composed_jobs(
 ) -> Iterator[tuple[DictConfig, list[str]]]:
     """(composed, its overrides) of each job; adds to `problems` what keeps an override out of the composition."""
     groups = [text for text in overrides if _is_group(text, conf_dir)]
-    first = compose(config_name, overrides=_jobs(groups)[0], return_hydra_config=True)
+    options = tuple(_jobs(groups)[0])
+    first = compose(config_name, overrides=list(options), return_hydra_config=True)
+    bases = {options: first}
     is_sweep_run = multirun or first.hydra.mode is RunMode.MULTIRUN
     params: Mapping[str, Any] = first.hydra.sweeper.get("params") or {}
     if is_sweep_run:
@@ -221,8 +219,10 @@ def _composed_jobs(
             f"'{text}' gives several values: add -m for one run each, or write key=[a,b] for a list" for text in several
         ]
     for job in _jobs(overrides):
-        base = compose(config_name, overrides=[text for text in job if _is_group(text, conf_dir)])
-        known, unknown = split_unknown(job, base, conf_dir)
+        options = tuple(text for text in job if _is_group(text, conf_dir))
+        if options not in bases:
+            bases[options] = compose(config_name, overrides=list(options))
+        known, unknown = split_unknown(job, bases[options], conf_dir)
         problems += unknown
         yield compose(config_name, overrides=known, return_hydra_config=True), known
 
@@ -253,7 +253,8 @@ def _yaml_problem(error: yaml.MarkedYAMLError, conf_dir: Path) -> str:
 
 def _groups(config_name: str, conf_dir: Path) -> list[str]:
     """Groups in the defaults list of an entry file."""
-    defaults = yaml.safe_load((conf_dir / f"{config_name}.yaml").read_text(encoding="utf-8"))["defaults"]
+    with (conf_dir / f"{config_name}.yaml").open(encoding="utf-8") as file:  # as a file, so that a fault names it
+        defaults = yaml.safe_load(file)["defaults"]
     names = [str(next(iter(entry))) for entry in defaults if not isinstance(entry, str)]
     return [name for name in names if not name.startswith("override ")]
 
@@ -278,8 +279,9 @@ def _exit(error: BaseException) -> None:
     if isinstance(error, KeyboardInterrupt):
         print("\ninterrupted", file=sys.stderr)
         sys.exit(130)
-    if isinstance(error, OSError) and error.errno in NO_WRITE:
-        error = StorageError(f"cannot write {error.filename or 'a file'}: {os.strerror(error.errno)}")
+    refusal = disk_refusal(error)
+    if refusal is not None and not isinstance(error, MedvlError):
+        error = StorageError(f"cannot write {getattr(error, 'filename', None) or 'a file'}: {refusal}")
     elif isinstance(error, PermissionError):
         error = StorageError(
             f"no permission for {error.filename or 'a file'}; change its rights or name another folder"

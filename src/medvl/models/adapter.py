@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -21,8 +22,12 @@ from medvl.models.base import Base
 from medvl.models.record import WEIGHTS_FILE, read_record, write_record
 
 
-def target_pattern(base: Base, config: LoraConfig) -> str:
-    """One regular expression that matches the layers of all wanted parts and nothing else."""
+def patterns(base: Base, config: LoraConfig) -> dict[str, str]:
+    """Part -> regular expression that matches its wanted layers and nothing else.
+
+    Raises:
+        ModelError: A part that has no such layers.
+    """
     table = base.family.linear if config.layers == "all_linear" else base.family.attention
     absent = [part for part in config.parts if part not in table]
     if absent:
@@ -30,7 +35,8 @@ def target_pattern(base: Base, config: LoraConfig) -> str:
             f"lora.parts={config.parts}: {base.family.model_type} has no {config.layers} layers in "
             f"{', '.join(absent)}; it has {', '.join(table)}"
         )
-    return "|".join(f"(?:{table[part]})" for part in config.parts)
+    idle = "" if base.family.idle is None else f"(?!{base.family.idle(base.model.config)})"
+    return {part: f"{idle}(?:{table[part]})" for part in config.parts}
 
 
 def matched_layers(base: Base, config: LoraConfig) -> dict[str, list[str]]:
@@ -39,8 +45,7 @@ def matched_layers(base: Base, config: LoraConfig) -> dict[str, list[str]]:
     Raises:
         ModelError: A part in which nothing matches, or a match that is not a linear layer.
     """
-    table = base.family.linear if config.layers == "all_linear" else base.family.attention
-    target_pattern(base, config)
+    table = patterns(base, config)
     matched: dict[str, list[str]] = {part: [] for part in config.parts}
     for name, module in base.model.named_modules():
         for part in config.parts:
@@ -71,7 +76,7 @@ def attach_adapter(base: Base, config: LoraConfig, seed: int) -> PeftModel:
         r=config.r,
         lora_alpha=config.alpha,
         lora_dropout=config.dropout,
-        target_modules=target_pattern(base, config),
+        target_modules="|".join(patterns(base, config).values()),
         bias="none",
         task_type="CAUSAL_LM",
     )
@@ -117,7 +122,9 @@ def load_adapter(base: Base, folder: Path) -> PeftModel:
     except (OSError, SafetensorError) as error:
         raise ModelError(f"{folder / WEIGHTS_FILE} is absent or cut short: {error}") from None
     try:
-        model = PeftModel.from_pretrained(base.model, folder)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Found missing adapter keys")  # refused below, with the counts
+            model = PeftModel.from_pretrained(base.model, folder)
     except Exception as error:  # PEFT and torch raise many kinds for a config or a shape that does not fit
         raise ModelError(
             f"{folder.name} does not fit {base.label}: {' '.join(str(error).split())[:300]}; copy the adapter folder "

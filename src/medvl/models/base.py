@@ -18,6 +18,7 @@ BUILTIN = {"builtin:tiny": Path(__file__).parent / "tiny" / "checkpoint"}
 
 FULL_HASH_BYTES = 256 * 2**20
 SAMPLE_BLOCKS, SAMPLE_BYTES = 64, 2**16
+HUB_TIMEOUT_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +74,9 @@ def load_base(config: ModelConfig) -> Base:
         )
     import torch
     from transformers import AutoModelForImageTextToText, AutoProcessor
+    from transformers.utils import logging as transformers_logging
 
+    transformers_logging.disable_progress_bar()
     try:
         model, info = AutoModelForImageTextToText.from_pretrained(
             folder,
@@ -150,27 +153,43 @@ def processor_fingerprint(processor: Any) -> str:
 
 
 def _from_hub(config: ModelConfig) -> Path:
-    from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import GatedRepoError, HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError
+    from huggingface_hub import HfApi, snapshot_download
+    from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
 
     assert config.hub_id is not None
     patterns = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.tiktoken"]
     try:
-        return Path(
+        folder = Path(
             snapshot_download(config.hub_id, revision=config.revision, allow_patterns=patterns, local_files_only=True)
         )
+        if _is_whole(folder):
+            return folder
     except (LocalEntryNotFoundError, OSError):
         pass
     if os.environ.get("HF_HUB_OFFLINE", "0") in ("1", "true", "TRUE", "ON", "on"):
         raise ModelError(_absent(config, "the hub is switched off (HF_HUB_OFFLINE)"))
     try:
-        return Path(snapshot_download(config.hub_id, revision=config.revision, allow_patterns=patterns))
+        # Asked first because `snapshot_download` waits for ever where a firewall swallows the request.
+        commit = HfApi().model_info(config.hub_id, revision=config.revision, timeout=HUB_TIMEOUT_S).sha
+        return Path(snapshot_download(config.hub_id, revision=commit, allow_patterns=patterns))
     except GatedRepoError:
         raise ModelError(_absent(config, "the hub asks for an accepted licence and a login")) from None
     except RepositoryNotFoundError:
         raise ModelError(_absent(config, "the hub does not know it, or it needs a login")) from None
-    except (HfHubHTTPError, OSError, RuntimeError) as error:
+    except Exception as error:  # the hub client lets errors of its network library through
         raise ModelError(_absent(config, f"the hub cannot be reached ({type(error).__name__})")) from None
+
+
+def _is_whole(folder: Path) -> bool:
+    """Whether a folder of the hub's cache holds all weights; a download that was broken off leaves a part of them."""
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        try:
+            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        except (ValueError, KeyError, AttributeError):
+            return False
+        return all((folder / name).is_file() for name in names)
+    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
 
 
 def _absent(config: ModelConfig, why: str) -> str:

@@ -20,10 +20,8 @@ QUIET_WARNINGS = (
 
 
 def silence_libraries() -> None:
-    """Switch off progress bars, tips and warnings that a user can do nothing about."""
-    from transformers.utils import logging as transformers_logging
-
-    transformers_logging.disable_progress_bar()
+    """Switch off tips and warnings that a user can do nothing about."""
+    logging.raiseExceptions = False  # a full disk is said once, by medvl, not by every library's own log file
     os.environ.setdefault("WANDB_SILENT", "true")
     for name in QUIET_LOGGERS:
         logging.getLogger(name).setLevel(logging.ERROR)

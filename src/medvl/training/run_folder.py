@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import platform
 import resource
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -15,7 +16,7 @@ from typing import Any
 
 import yaml
 
-from medvl.errors import ConfigError, StorageError
+from medvl.errors import ConfigError, MedvlError, StorageError, disk_refusal
 from medvl.evaluation.files import write_json
 
 VERSIONS_OF = ("medvl", "torch", "transformers", "peft", "pytorch-lightning", "hydra-core", "polars", "numpy")
@@ -81,8 +82,12 @@ class RunFolder:
             self._end("interrupted", start)
             raise
         except BaseException as error:
+            refusal = None if isinstance(error, MedvlError) else disk_refusal(error)
+            if refusal is not None:
+                place = "free space, or name another place with paths.outputs=DIR"
+                error = StorageError(f"cannot write to {self.shown}: {refusal}; {place}")
             self._end(f"failed: {str(error).splitlines()[0] if str(error) else type(error).__name__}", start)
-            raise
+            raise error
         self._end("finished", start)
 
     def _end(self, status: str, start: float) -> None:
@@ -92,7 +97,9 @@ class RunFolder:
             self.update(status=status, **facts)
         except StorageError:
             if status == "finished":
-                raise  # else the first error matters more
+                raise
+            with suppress(OSError):  # on a full disk there is room for the old file only: write over it
+                (self.path / "run.json").write_text(json.dumps(self.record, indent=2), encoding="utf-8")
 
     def save(self) -> None:
         """Write `run.json`."""

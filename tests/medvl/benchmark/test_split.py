@@ -18,7 +18,9 @@ GROUPS = st.dictionaries(st.text("abc0123", min_size=1, max_size=5), LABELS.map(
 
 def record(group, side, labels=True):
     pi = {Task.PI: "fetal head"} if labels else {}
-    return Record("s", f"{group}-{side}", Path("/x.png"), group, Domain.CLINICAL, pi, official_split=side, where="row 3")
+    return Record(
+        "s", f"{group}-{side}", Path("/x.png"), group, Domain.CLINICAL, pi, official_split=side, where="row 3"
+    )
 
 
 def many_groups(number=400, seed=0):
@@ -80,9 +82,9 @@ def test_the_official_split_is_kept_and_val_is_carved_from_train():
 
 def test_a_small_source_goes_wholly_to_test_whatever_lies_on_disk():
     groups = many_groups(50)
-    assert set(split_groups(drawn_source("s", [], published_pictures=499), None, groups, SplitConfig(), 0).values()) == {
-        Split.TEST
-    }
+    assert set(
+        split_groups(drawn_source("s", [], published_pictures=499), None, groups, SplitConfig(), 0).values()
+    ) == {Split.TEST}
     sides = split_groups(drawn_source("s", [], published_pictures=500), None, groups, SplitConfig(), 0)
     assert set(sides.values()) == set(Split)
 

@@ -1,12 +1,10 @@
 """The loss covers the answer only, checkpoints hold the adapter only, and adapters train in training mode."""
 
-import dataclasses
-
 import pytest
 import pytorch_lightning as pl
 import torch
 
-from medvl.batching.collator import IGNORED, Collator
+from medvl.batching.collator import IGNORED, Batch, Collator
 from medvl.batching.prompt import answer_tokens
 from medvl.config.schema import LoraConfig, OptimConfig
 from medvl.errors import TrainingError
@@ -36,7 +34,7 @@ def test_the_loss_equals_the_models_own_loss_over_the_same_labels(module, batch)
 
 
 def test_a_batch_without_a_supervised_token_is_refused_by_name(module, batch):
-    empty = dataclasses.replace(batch, labels=torch.full_like(batch.labels, IGNORED))
+    empty = Batch(batch.items, batch.inputs, torch.full_like(batch.labels, IGNORED), batch.answer_position)
     with pytest.raises(TrainingError, match=batch.items[0].item_id):
         answer_loss(module.model, empty)
 

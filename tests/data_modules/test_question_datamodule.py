@@ -1,0 +1,186 @@
+import dataclasses
+import json
+import subprocess
+import sys
+
+import pytest
+
+import data_modules.question_datamodule as module
+from data_modules.question_datamodule import QuestionDataModule
+from medvl.benchmark.store import Benchmark
+from medvl.config.schema import (
+    BenchmarkConfig,
+    DataConfig,
+    DebugConfig,
+    DemoConfig,
+    EvalConfig,
+    EvaluateConfig,
+    ModelConfig,
+    PathsConfig,
+    TaskMixConfig,
+)
+from medvl.errors import ConfigError, DataError
+from medvl.sources.record import Split, Task
+
+
+@pytest.fixture
+def configure(demo_root, demo_data, tmp_path):
+    """Make a configuration on the shared demo dataset; it shares the built benchmark unless told otherwise."""
+
+    def make(**changes) -> EvaluateConfig:
+        data = {"name": "demo", "root": str(demo_root), "sources": ["demo"], **changes.pop("data", {})}
+        values = {
+            "name": "test",
+            "model": ModelConfig(name="tiny", path="unused"),
+            "data": DataConfig(**data),
+            "paths": PathsConfig(data=str(demo_data.folder.parent.parent)),
+        }
+        return EvaluateConfig(**{**values, **changes})
+
+    return make
+
+
+def ready(config, processor=None, mix=None) -> QuestionDataModule:
+    data = QuestionDataModule(config, mix)
+    data.processor = processor
+    data.setup()
+    return data
+
+
+def test_the_benchmark_is_built_when_it_is_not_there_and_read_when_it_is(configure, tmp_path, demo_items):
+    config = configure(paths=PathsConfig(data=str(tmp_path)))
+    said = []
+    data = QuestionDataModule(config, progress=lambda *facts: said.append(facts))
+    assert not data.folder.exists()
+    data.prepare_data()
+    assert said[-1][0] == "reading the pictures of demo"
+    assert said[-1][1] == said[-1][2] > 0
+    data.setup()
+    assert data.benchmark.items == demo_items
+    said.clear()
+    stamp = (data.folder / "items.parquet").stat().st_mtime_ns
+    QuestionDataModule(config, progress=lambda *facts: said.append(facts)).prepare_data()
+    assert said == []
+    assert (data.folder / "items.parquet").stat().st_mtime_ns == stamp
+
+
+def test_the_demo_dataset_is_drawn_once_when_the_configuration_asks_for_it(tmp_path):
+    config = EvaluateConfig(
+        name="test",
+        model=ModelConfig(name="tiny", path="unused"),
+        data=DataConfig(name="demo", root=str(tmp_path / "r"), sources=["demo"], demo=DemoConfig(patients=3)),
+        paths=PathsConfig(data=str(tmp_path / "d")),
+    )
+    said = []
+    QuestionDataModule(config, progress=lambda what, done, n: said.append(what)).prepare_data()
+    assert set(said) == {"drawing the demo pictures", "reading the pictures of demo"}
+    said.clear()
+    QuestionDataModule(config, progress=lambda what, done, n: said.append(what)).prepare_data()
+    assert said == []
+
+
+def test_the_folder_name_changes_with_what_the_benchmark_depends_on_and_with_nothing_else(configure):
+    name = {
+        "plain": configure(),
+        "option pool": configure(benchmark=BenchmarkConfig(option_pool="task")),
+        "seed of the benchmark": configure(benchmark=BenchmarkConfig(seed=1)),
+        "strict": configure(data={"strict": True}),
+        "root": configure(data={"root": "/elsewhere"}),
+        "sources": configure(data={"sources": ["demo", "hc18"]}),
+    }
+    folders = {what: QuestionDataModule(config).folder.name for what, config in name.items()}
+    assert len(set(folders.values())) == len(folders)
+    same = [configure(seed=5), configure(data={"batch_size": 3}), configure(eval=EvalConfig(batch_size=2))]
+    assert {QuestionDataModule(config).folder.name for config in same} == {folders["plain"]}
+
+
+def test_an_unknown_source_is_refused_with_a_near_match(configure):
+    with pytest.raises(
+        ConfigError, match=r"data\.sources: 'fetal_plane_db' is no source; did you mean fetal_planes_db"
+    ):
+        QuestionDataModule(configure(data={"sources": ["demo", "fetal_plane_db"]}))
+
+
+def test_splits_hold_their_own_items_in_order(configure, demo_items):
+    data = ready(configure())
+    for split in Split:
+        assert data.items(split) == [item for item in demo_items if item.split is split]
+
+
+def test_fewer_val_and_test_items_are_asked_when_limited(configure, demo_items):
+    data = ready(configure(eval=EvalConfig(val_items=4, test_items=6)))
+    assert [len(data.items(split)) for split in (Split.VAL, Split.TEST)] == [4, 6]
+    assert len(data.items(Split.TRAIN)) == sum(item.split is Split.TRAIN for item in demo_items)
+    assert len({item.task for item in data.items(Split.TEST)}) == 5
+
+
+def test_overfitting_uses_the_same_few_train_items_everywhere(configure, tiny_base):
+    data = ready(configure(debug=DebugConfig(overfit_items=5)), tiny_base.processor)
+    few = data.items(Split.TRAIN)
+    assert len(few) == 5
+    assert {item.split for item in few} == {Split.TRAIN}
+    assert data.items(Split.VAL) == data.items(Split.TEST) == few
+    trained = {item.item_id for batch in data.train_dataloader() for item in batch.items}
+    asked = [item.item_id for batch in data.val_dataloader() for item in batch.items]
+    assert asked == [item.item_id for item in few]
+    assert trained == set(asked)
+
+
+@pytest.mark.parametrize("debug", [DebugConfig(), DebugConfig(overfit_items=4)])
+def test_an_empty_split_is_refused_with_the_counts(configure, monkeypatch, demo_data, debug):
+    built = demo_data.benchmark
+    tests_only = [dataclasses.replace(item, split=Split.TEST) for item in built.items]
+    monkeypatch.setattr(module, "read_benchmark", lambda folder: Benchmark(folder, tests_only, built.card))
+    data = ready(configure(debug=debug))
+    with pytest.raises(DataError, match=r"the train split of benchmark demo is empty; items by source: .*demo"):
+        data.items(Split.TRAIN)
+
+
+def test_training_batches_have_answers_and_question_batches_have_none(configure, tiny_base):
+    data = ready(configure(data={"batch_size": 3}, eval=EvalConfig(batch_size=5)), tiny_base.processor)
+    train, val = next(iter(data.train_dataloader())), next(iter(data.val_dataloader()))
+    assert (len(train.items), len(val.items)) == (3, 5)
+    assert train.labels is not None
+    assert val.labels is None
+
+
+def test_question_batches_cover_a_split_once_in_order(configure, tiny_base):
+    data = ready(configure(eval=EvalConfig(batch_size=7)), tiny_base.processor)
+    asked = [item for batch in data.question_loader(Split.TEST) for item in batch.items]
+    assert asked == data.items(Split.TEST)
+
+
+def test_training_follows_the_task_mix(configure, tiny_base):
+    data = ready(configure(), tiny_base.processor, TaskMixConfig(weights={"VG": 0.0}))
+    drawn = [item for batch in data.train_dataloader() for item in batch.items]
+    assert drawn
+    assert all(item.task is not Task.VG for item in drawn)
+
+
+def test_loading_processes_change_nothing(configure, tiny_base):
+    seen = []
+    for workers in (0, 2):
+        data = ready(configure(data={"num_workers": workers}), tiny_base.processor)
+        seen.append([item.item_id for batch in data.train_dataloader() for item in batch.items])
+    assert seen[0] == seen[1]
+
+
+def test_without_a_processor_there_are_no_batches(configure):
+    with pytest.raises(RuntimeError, match="hand over the processor first"):
+        ready(configure()).val_dataloader()
+
+
+def test_before_setup_there_is_no_benchmark(configure):
+    with pytest.raises(RuntimeError, match="call setup"):
+        _ = QuestionDataModule(configure()).benchmark
+
+
+def test_it_imports_nothing_of_models_and_training():
+    code = (
+        "import sys, json, data_modules.question_datamodule\n"
+        "print(json.dumps([n for n in sys.modules if n.startswith('medvl.') or n in ('transformers', 'peft')]))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    loaded = json.loads(done.stdout.splitlines()[-1])
+    assert "medvl.batching.collator" in loaded
+    assert not [n for n in loaded if n.split(".")[:2][-1] in ("models", "training", "answering", "evaluation", "peft")]

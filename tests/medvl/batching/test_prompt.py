@@ -1,0 +1,107 @@
+import copy
+
+import pytest
+from mini_items import make_item
+
+from medvl.batching.prompt import answer_tokens, conversation, prompt_fingerprint, question_text, render
+from medvl.benchmark.item import LETTERS
+from medvl.errors import ModelError
+
+END_OF_TURN = {"llava": "<|im_end|>", "mllama": "<|eot_id|>"}
+
+TEMPLATES = {
+    "control token that is not the end token": (
+        "{% for m in messages %}<|im_start|>{{ m['role'] }}\n{% for c in m['content'] %}"
+        "{{ '<image>' if c['type'] == 'image' else c['text'] }}{% endfor %}<turn_end>\n{% endfor %}"
+        "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}",
+        ["{letter}", "<turn_end>"],
+    ),
+    "no marker, a space after the answer": (
+        "{% for m in messages %}{{ m['role'] }}:{% for c in m['content'] %}"
+        "{{ '<image>' if c['type'] == 'image' else c['text'] + ' ' }}{% endfor %}{% endfor %}"
+        "{% if add_generation_prompt %}assistant:{% endif %}",
+        ["{letter}", "<|im_end|>"],
+    ),
+    "no marker at all": (
+        "{% for m in messages %}{{ m['role'] }}\n{% for c in m['content'] %}"
+        "{{ '<image>' if c['type'] == 'image' else c['text'] }}{% endfor %}\n{% endfor %}"
+        "{% if add_generation_prompt %}assistant\n{% endif %}",
+        ["{letter}", "<|im_end|>"],
+    ),
+}
+"""Chat template -> tokens of an answer."""
+
+
+@pytest.fixture
+def processor(tiny_base):
+    """A copy that a test may change."""
+    return copy.deepcopy(tiny_base.processor)
+
+
+def test_the_question_is_one_line_an_option_and_the_instruction():
+    assert question_text(make_item(options=("head", "no plane"))).splitlines() == [
+        "Which plane is it?",
+        "A. head",
+        "B. no plane",
+        "Answer with the letter of the correct option only.",
+    ]
+
+
+def test_the_picture_comes_before_the_text():
+    assert [part["type"] for part in conversation("x")[0]["content"]] == ["image", "text"]
+    assert [message["role"] for message in conversation("x", "B")] == ["user", "assistant"]
+
+
+def test_an_answer_is_the_letter_and_the_end_of_turn(family_base):
+    tokens, tokenizer = answer_tokens(family_base.processor), family_base.processor.tokenizer
+    for letter in LETTERS:
+        end = END_OF_TURN[family_base.family.model_type]
+        assert tokenizer.convert_ids_to_tokens(tokens.ending_ids[letter]) == [letter, end]
+        assert tokenizer.decode([tokens.letter_ids[letter]]) == letter
+        assert tokens.endings[letter] == letter + end
+    assert len(set(tokens.letter_ids.values())) == len(LETTERS)
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_answer_is_the_letter_and_the_end_of_turn_for_other_templates(processor, name):
+    template, expected = TEMPLATES[name]
+    processor.tokenizer.add_tokens(["<turn_end>"], special_tokens=True)
+    processor.chat_template = template
+    tokens = answer_tokens(processor)
+    for letter in "AJ":
+        text = [processor.tokenizer.decode([i]) for i in tokens.ending_ids[letter]]
+        assert text == [part.format(letter=letter) for part in expected]
+        assert tokens.letter_ids[letter] == tokens.ending_ids[letter][0]
+
+
+def test_a_template_that_puts_something_before_the_answer_is_refused(processor):
+    processor.chat_template = processor.chat_template.replace(
+        "{{ part['text'] }}", "{% if message['role'] == 'assistant' %}<think>{% endif %}{{ part['text'] }}"
+    )
+    with pytest.raises(ModelError, match="share a token id"):
+        answer_tokens(processor)
+
+
+def test_a_template_whose_prompt_is_not_followed_by_the_answer_is_refused(processor):
+    processor.chat_template = processor.chat_template.replace("assistant\n{% endif %}", "model\n{% endif %}")
+    with pytest.raises(ModelError, match="does not write the answer after its generation prompt"):
+        answer_tokens(processor)
+
+
+@pytest.mark.parametrize("template", ["{% for", "{{ raise_exception('no pictures') }}", "{{ messages[9].role }}"])
+def test_a_template_that_cannot_be_rendered_is_refused(processor, template):
+    processor.chat_template = template
+    with pytest.raises(ModelError, match="chat template of LlavaProcessor cannot write a picture and a question"):
+        answer_tokens(processor)
+
+
+def test_the_prompt_ends_where_the_answer_starts(family_base):
+    prompt, full = render(family_base.processor, "What?"), render(family_base.processor, "What?", "C")
+    assert full.startswith(prompt + "C")
+
+
+def test_the_fingerprint_sees_a_system_turn_that_only_one_side_adds(processor):
+    before = prompt_fingerprint(processor)
+    assert before == prompt_fingerprint(copy.deepcopy(processor))
+    processor.chat_template = "<|im_start|>system\nYou are a doctor.<|im_end|>\n" + processor.chat_template
+    assert prompt_fingerprint(processor) != before

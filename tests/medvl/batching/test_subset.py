@@ -1,0 +1,50 @@
+import random
+from collections import Counter
+
+from hypothesis import given
+from hypothesis import strategies as st
+from mini_items import make_item
+
+from medvl.batching.subset import stratified_subset
+from medvl.sources.record import Task
+
+ITEMS = [make_item(task, i) for task, n in ((Task.PI, 30), (Task.VG, 50), (Task.CD, 3)) for i in range(n)]
+
+
+@given(st.integers(1, 90), st.integers(0, 5))
+def test_it_has_the_size_asked_for_and_keeps_the_order(limit, seed):
+    chosen = stratified_subset(ITEMS, limit, seed)
+    assert len(chosen) == min(limit, len(ITEMS))
+    assert chosen == [item for item in ITEMS if item in chosen]
+
+
+@given(st.integers(1, 82), st.integers(0, 5))
+def test_tasks_are_even_until_one_runs_out(limit, seed):
+    counts = Counter(item.task for item in stratified_subset(ITEMS, limit, seed))
+    if limit < 9:
+        assert max(counts.values()) - min(counts[task] for task in (Task.PI, Task.VG, Task.CD)) <= 1
+    else:
+        assert counts[Task.CD] == 3
+    assert abs(counts[Task.PI] - counts[Task.VG]) <= 1 or counts[Task.PI] == 30
+
+
+@given(st.permutations(ITEMS), st.integers(1, 60))
+def test_the_choice_does_not_depend_on_the_order_of_the_items(shuffled, limit):
+    chosen = {item.item_id for item in stratified_subset(ITEMS, limit, 7)}
+    assert {item.item_id for item in stratified_subset(shuffled, limit, 7)} == chosen
+
+
+def test_the_seed_decides():
+    picks = {tuple(i.item_id for i in stratified_subset(ITEMS, 10, seed)) for seed in range(5)}
+    assert len(picks) == 5
+
+
+def test_a_smaller_subset_lies_inside_a_larger_one():
+    small, large = ({i.item_id for i in stratified_subset(ITEMS, n, 0)} for n in (12, 40))
+    assert small < large
+
+
+def test_no_limit_gives_all():
+    shuffled = random.Random(0).sample(ITEMS, len(ITEMS))
+    assert stratified_subset(shuffled, None, 0) == shuffled
+    assert stratified_subset([], 5, 0) == []

@@ -1,0 +1,108 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from medvl.benchmark.build import tier_of
+from medvl.benchmark.pictures import ReadPicture
+from medvl.benchmark.questions import OVERLAP_IOU, box_area, draft_questions, iou
+from medvl.benchmark.vocabulary import load_vocabulary
+from medvl.config.schema import TierConfig
+from medvl.errors import DataError
+from medvl.sources.record import Domain, Record, Task
+
+SIDES = st.tuples(*[st.integers(0, 40)] * 4)
+BOXES = SIDES.map(lambda s: (float(s[0]), float(s[1]), float(s[0] + s[2] + 1), float(s[1] + s[3] + 1)))
+
+
+def read(record_id="P0042/img 1", labels=None, boxes=()):
+    record = Record("s", record_id, Path("/d/x.png"), "P0042", Domain.CLINICAL, labels or {})
+    return ReadPicture(record, 100, 100, "hash", tuple(boxes))
+
+
+def drafts(*pictures):
+    return draft_questions(pictures, load_vocabulary())
+
+
+@given(BOXES, BOXES)
+def test_iou_is_symmetric_and_a_rate(a, b):
+    assert 0 <= iou(a, b) <= 1
+    assert iou(a, b) == iou(b, a)
+    assert (iou(a, b) == 1) == (a == b)
+
+
+@given(BOXES, BOXES, st.integers(1, 9), st.integers(-20, 20))
+def test_iou_knows_neither_scale_nor_place(a, b, scale, shift):
+    def moved(box):
+        return tuple(x * scale + shift for x in box)
+
+    assert iou(moved(a), moved(b)) == pytest.approx(iou(a, b))
+
+
+@pytest.mark.parametrize(
+    ("a", "b", "expected"),
+    [
+        ((0, 0, 2, 2), (1, 0, 3, 2), 1 / 3),
+        ((0, 0, 2, 2), (2, 0, 4, 2), 0.0),
+        ((0, 0, 4, 4), (1, 1, 3, 3), 0.25),
+        ((0, 0, 2, 2), (5, 5, 6, 6), 0.0),
+    ],
+)
+def test_iou_of_known_boxes(a, b, expected):
+    assert iou(a, b) == pytest.approx(expected)
+    assert box_area(a) == (a[2] - a[0]) * (a[3] - a[1])
+
+
+@pytest.mark.parametrize(
+    ("share", "tier"),
+    [(1e-9, "small"), (0.0499, "small"), (0.05, "medium"), (0.1999, "medium"), (0.2, "large"), (1, "large")],
+)
+def test_tiers_close_below_and_open_above(share, tier):
+    assert tier_of(share, TierConfig()) == tier
+
+
+def test_each_label_and_each_box_gives_a_question():
+    picture = read(labels={Task.PI: "Fetal_Head", Task.VC: "standard"}, boxes=[("Head", (0, 0, 9, 9))] * 1)
+    found, true_of = drafts(picture)
+    assert [(d.task, d.raw_label, d.answer) for d in found] == [
+        (Task.PI, "Fetal_Head", "fetal head plane"),
+        (Task.VC, "standard", "standard view"),
+        (Task.VG, "Head", "fetal head"),
+    ]
+    assert true_of == {"s/P0042/img 1": ("fetal head plane", "standard view", "fetal head")}
+    assert [d.bbox_xyxy_px for d in found] == [None, None, (0, 0, 9, 9)]
+
+
+def test_repeated_boxes_of_one_label_give_one_question_each():
+    found, _ = drafts(read(boxes=[("arm", (0, 0, 9, 9)), ("arm", (20, 20, 30, 30))]))
+    assert len({d.item_id for d in found}) == 2
+    assert all(d.excluded == () for d in found)
+
+
+@pytest.mark.parametrize(("top", "is_excluded"), [(10, True), (5.01, True), (5, True), (4.99, False), (1, False)])
+def test_structures_that_overlap_the_red_box_by_half_are_no_distractors(top, is_excluded):
+    found, _ = drafts(read(boxes=[("heart", (0, 0, 10, 10)), ("lungs", (0, 0, 10, top)), ("spine", (50, 50, 60, 60))]))
+    heart = found[0]
+    assert (iou(heart.bbox_xyxy_px, found[1].bbox_xyxy_px) >= OVERLAP_IOU) == is_excluded
+    assert heart.excluded == (("lungs",) if is_excluded else ())
+
+
+def test_ids_carry_nothing_of_the_file_or_patient_and_are_stable():
+    (draft,), _ = drafts(read(labels={Task.PI: "fetal head"}))
+    assert draft.item_id.startswith("s-pi-")
+    assert "42" not in draft.item_id.removeprefix("s-pi-") or "0042" not in draft.item_id
+    assert drafts(read(labels={Task.PI: "fetal head"}))[0][0].item_id == draft.item_id
+    assert drafts(read("P0042/img 2", labels={Task.PI: "fetal head"}))[0][0].item_id != draft.item_id
+
+
+def test_all_unknown_labels_are_listed_with_counts():
+    pictures = [
+        read("1", {Task.PI: "four chamber"}),
+        read("2", {Task.PI: "four chamber", Task.CD: "sick"}),
+        read("3", boxes=[("kidney", (0, 0, 5, 5))]),
+    ]
+    with pytest.raises(DataError) as caught:
+        drafts(*pictures)
+    for part in ("s: labels", "PI: 'four chamber' (2 x)", "CD: 'sick' (1 x)", "VG: 'kidney' (1 x)", "vocabulary.yaml"):
+        assert part in str(caught.value)

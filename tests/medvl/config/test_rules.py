@@ -1,0 +1,67 @@
+import pytest
+
+from medvl.config.rules import DOMAINS, HIGHER_IS_BETTER, TASKS, TIERS, logged_names, rule_problems
+from medvl.config.schema import EvaluateConfig, TrainConfig
+from medvl.sources.record import Domain, Task
+
+BASE = {
+    "name": "n",
+    "model": {"name": "m", "path": "p"},
+    "data": {"name": "d", "root": "r", "sources": ["s"]},
+    "paths": {"run": "x"},
+}
+
+
+def problems(**changes):
+    return rule_problems(TrainConfig.model_validate({**BASE, **changes}))
+
+
+def watching(**node):
+    return problems(callbacks={"stop": {"_target_": "x", **node}, "off": None})
+
+
+def test_a_plain_configuration_has_no_problem():
+    assert problems() == []
+    assert rule_problems(EvaluateConfig.model_validate(BASE)) == []
+
+
+def test_the_names_agree_with_the_records():
+    assert set(TASKS) == set(Task)
+    assert set(DOMAINS) == set(Domain)
+    for name in logged_names("val"):
+        assert name.rsplit("/", 1)[-1] in HIGHER_IS_BETTER
+    assert f"val/tier/{TIERS[0]}/accuracy" in logged_names("val")
+
+
+@pytest.mark.parametrize(
+    ("monitor", "mode"),
+    [("val/macro_accuracy", "max"), ("val/task/VG/accuracy", "max"), ("val/loss", "min"), ("val/invalid_rate", "min")],
+)
+def test_the_direction_of_a_watched_name_is_checked(monitor, mode):
+    assert watching(monitor=monitor, mode=mode) == []
+    (problem,) = watching(monitor=monitor, mode={"max": "min", "min": "max"}[mode])
+    assert f"is the wrong direction for {monitor}: use {mode}" in problem
+
+
+def test_libraries_watch_for_less_unless_told_so():
+    assert watching(monitor="val/loss") == []
+    assert "use max" in watching(monitor="val/accuracy")[0]
+
+
+def test_a_name_that_is_never_logged_is_refused_with_near_names():
+    (problem,) = watching(monitor="val/macro_acuracy", mode="max")
+    assert "callbacks.stop.monitor='val/macro_acuracy' is never logged; did you mean val/macro_accuracy" in problem
+
+
+def test_callbacks_that_watch_nothing_are_left_alone():
+    assert watching() == []
+
+
+def test_a_mix_without_any_task_is_refused():
+    assert "nothing would be trained" in problems(task_mix={"weights": dict.fromkeys(TASKS, 0)})[0]
+    assert problems(task_mix={"weights": dict.fromkeys(TASKS[:4], 0)}) == []
+
+
+def test_half_precision_on_the_cpu_is_refused():
+    assert "needs a GPU" in problems(trainer={"precision": "16-mixed", "accelerator": "cpu"})[0]
+    assert problems(trainer={"precision": "bf16-mixed", "accelerator": "cpu"}) == []
