@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medvl.config.entry import Job, run_entry
 from medvl.config.schema import EvaluateConfig
+
+if TYPE_CHECKING:  # imported late: a mistake in the configuration is answered before torch is
+    from medvl.training.run_folder import RunFolder
 
 CONF = Path(__file__).resolve().parent / "conf"
 
@@ -23,7 +27,7 @@ def evaluate(job: Job[EvaluateConfig]) -> float:
         return _evaluate(job, run)
 
 
-def _evaluate(job: Job[EvaluateConfig], run: "RunFolder") -> float:  # noqa: F821, UP037  # imported late, see config/entry
+def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     import pytorch_lightning as pl
     from rich.console import Console
 
@@ -31,7 +35,7 @@ def _evaluate(job: Job[EvaluateConfig], run: "RunFolder") -> float:  # noqa: F82
     from medvl.batching.prompt import answer_tokens
     from medvl.models.adapter import load_adapter, without_adapter
     from medvl.models.base import load_base
-    from medvl.reporting import build_table, console_lines
+    from medvl.reporting import console_lines
     from medvl.reporting.progress import step_progress
     from medvl.reporting.tables import comparison_table, metrics_table
     from medvl.sources.record import Split
@@ -48,8 +52,7 @@ def _evaluate(job: Job[EvaluateConfig], run: "RunFolder") -> float:  # noqa: F82
         data = QuestionDataModule(config, progress=bar)
         data.prepare_data()
     data.setup()
-    console.print(build_table.sources_table(data.benchmark.card))
-    console_lines.notes(console, build_table.source_notes(data.benchmark.card))
+    console_lines.benchmark(console, data.benchmark.card)
 
     base = load_base(config.model)
     data.processor = base.processor

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from medvl.config.entry import Job, run_entry
 from medvl.config.schema import TrainConfig
+
+if TYPE_CHECKING:  # imported late: a mistake in the configuration is answered before torch is
+    from medvl.training.run_folder import RunFolder
 
 CONF = Path(__file__).resolve().parent / "conf"
 
@@ -23,7 +27,7 @@ def train(job: Job[TrainConfig]) -> float:
         return _train(job, run)
 
 
-def _train(job: Job[TrainConfig], run: "RunFolder") -> float:  # noqa: F821, UP037  # imported late, see config/entry
+def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     import pytorch_lightning as pl
     from hydra.utils import instantiate
     from rich.console import Console
@@ -41,7 +45,8 @@ def _train(job: Job[TrainConfig], run: "RunFolder") -> float:  # noqa: F821, UP0
     )
     from medvl.models.base import load_base
     from medvl.models.proof import prove_adapter
-    from medvl.reporting import build_table, console_lines
+    from medvl.reporting import console_lines
+    from medvl.reporting.build_table import exposure_table
     from medvl.reporting.progress import step_progress
     from medvl.reporting.tables import comparison_table
     from medvl.sources.record import Split
@@ -63,8 +68,7 @@ def _train(job: Job[TrainConfig], run: "RunFolder") -> float:  # noqa: F821, UP0
         data = QuestionDataModule(config, config.task_mix, bar)
         data.prepare_data()
     data.setup()
-    console.print(build_table.sources_table(data.benchmark.card))
-    console_lines.notes(console, build_table.source_notes(data.benchmark.card))
+    console_lines.benchmark(console, data.benchmark.card)
 
     # model
     base = load_base(config.model)
@@ -72,7 +76,7 @@ def _train(job: Job[TrainConfig], run: "RunFolder") -> float:  # noqa: F821, UP0
     model = attach_adapter(base, config.lora, config.seed).to(choose_device(config.trainer.accelerator))
     batches = len(data.train_dataloader())
     epochs = engine.planned_steps(config.trainer, batches) * config.trainer.accumulate_batches / batches
-    console.print(build_table.exposure_table(exposures(data.items(Split.TRAIN), config.task_mix), epochs))
+    console.print(exposure_table(exposures(data.items(Split.TRAIN), config.task_mix), epochs))
     console_lines.adapter_line(console, parameter_counts(model, base), base.label)
     prints = fingerprints_of(base, data.benchmark, config.model.dtype)
     run.update(base=base.label, fingerprints=prints, parameters=parameter_counts(model, base))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,8 +22,8 @@ if TYPE_CHECKING:  # torch and transformers are imported by the fixtures that ne
     from medvl.benchmark.item import Item
     from medvl.models.base import Base
 
-# Time limits per example fail on a busy machine, not on a defect.
-settings.register_profile("medvl", deadline=None)
+# Time limits per example fail on a busy machine, not on a defect. CI draws the same examples each time.
+settings.register_profile("medvl", deadline=None, derandomize="CI" in os.environ)
 settings.load_profile("medvl")
 
 

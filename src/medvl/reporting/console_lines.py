@@ -8,6 +8,14 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
+from medvl.reporting.build_table import source_notes, sources_table
+
+
+def benchmark(console: Console, card: Mapping[str, Any]) -> None:
+    """Print what each source gave and what is missing, from `card.json`."""
+    console.print(sources_table(card))
+    notes(console, source_notes(card))
+
 
 def notes(console: Console, sentences: Iterable[str]) -> None:
     """Print sentences as a list, long ones wrapped under their dash."""
