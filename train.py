@@ -76,6 +76,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     model = attach_adapter(base, config.lora, config.seed).to(choose_device(config.trainer.accelerator))
     batches = len(data.train_dataloader())
     epochs = engine.planned_steps(config.trainer, batches) * config.trainer.accumulate_batches / batches
+    console.print()
     console.print(exposure_table(exposures(data.items(Split.TRAIN), config.task_mix), epochs))
     console_lines.adapter_line(console, parameter_counts(model, base), base.label)
     prints = fingerprints_of(base, data.benchmark, config.model.dtype)
@@ -122,6 +123,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
         best_val_macro_accuracy=None if math.isnan(best) else best,
         adapter_proof=prove_adapter(model, base, batch),
     )
+    console.print()
     console.print(comparison_table(comparison))
     console_lines.whereabouts(
         console,

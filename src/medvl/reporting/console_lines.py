@@ -9,6 +9,7 @@ from rich.console import Console
 from rich.text import Text
 
 from medvl.reporting.build_table import source_notes, sources_table
+from medvl.reporting.tables import rate
 
 
 def benchmark(console: Console, card: Mapping[str, Any]) -> None:
@@ -37,8 +38,8 @@ def step_line(console: Console, step: int, figures: Mapping[str, float], stage: 
     tasks = "  ".join(
         f"{name.split('/')[2]} {value:.3f}" for name, value in figures.items() if name.startswith(f"{stage}/task/")
     )
-    head = f"step {step:>6}  {stage}: macro {figures.get(f'{stage}/macro_accuracy', float('nan')):.3f}"
-    console.print(Text(f"{head}  loss {figures.get(f'{stage}/loss', float('nan')):.3f}  {tasks}"), soft_wrap=True)
+    macro, loss = (rate(figures.get(f"{stage}/{name}")) for name in ("macro_accuracy", "loss"))
+    console.print(Text(f"step {step:>6}  {stage}: macro {macro}  loss {loss}  {tasks}"), soft_wrap=True)
 
 
 def whereabouts(console: Console, places: Mapping[str, Any], commands: Iterable[str]) -> None:

@@ -9,6 +9,7 @@ import warnings
 QUIET_LOGGERS = ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "pytorch_lightning.accelerators.cuda")
 QUIET_WARNINGS = (
     ".*does not have many workers.*",
+    ".*This DataLoader will create .* worker processes.*",
     ".*The number of training batches.*",
     ".*Checkpoint directory .* exists and is not empty.*",
     ".*Experiment logs directory .* exists and is not empty.*",

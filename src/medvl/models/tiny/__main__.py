@@ -7,6 +7,7 @@ from pathlib import Path
 
 from medvl.models.tiny.architecture import TinySize
 from medvl.models.tiny.curriculum import PARTS, Plan
+from medvl.models.tiny.export import export_checkpoint
 from medvl.models.tiny.pretrain import pretrain_part
 
 
@@ -28,6 +29,8 @@ def main() -> None:
             stop_after_steps=args.stop_after_steps,
             report=lambda line: print(line, flush=True),
         )
+    digest = export_checkpoint(args.out, args.out / "checkpoint", Plan(), TinySize())
+    print(f"{args.out / 'checkpoint'}: weights {digest}")
 
 
 if __name__ == "__main__":

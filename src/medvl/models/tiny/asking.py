@@ -1,4 +1,4 @@
-"""Turns facts of scenes into exchanges: lettered questions, words then letter, open answers, captions, yes/no."""
+"""Turns facts of scenes into exchanges: lettered questions, words then letter, open answers, captions."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from transformers import PreTrainedTokenizerFast
 from medvl.models.tiny.dialogue import Exchange, Scaffold, choice, open_question
 from medvl.models.tiny.facts import KINDS, Fact
 
-CHECK, CAPTION = "check", "caption"
-"""Names in the curve of yes/no questions and of captions."""
+CAPTION = "caption"
+"""Name of captions in the curve."""
 _CAPTION_REQUESTS = ("Describe the picture.", "Caption this image.")
 _CAPTION_LENGTH = 5
 
@@ -30,16 +30,16 @@ class Asker:
             self._known[text] = tuple(self._tokenizer.encode(text, add_special_tokens=False))
         return self._known[text]
 
-    def _wording(self, rng: np.random.Generator, fact: Fact) -> tuple[str, str, str]:
-        """Name of the kind, a question, the start of a statement."""
+    def _wording(self, rng: np.random.Generator, fact: Fact) -> tuple[str, str]:
+        """Name of the kind and a question."""
         name, _, about = fact.kind.partition(":")
         kind = KINDS[name]
         question = kind.questions[int(rng.integers(len(kind.questions)))]
-        return name, question.format(about), kind.claim.format(about)
+        return name, question.format(about)
 
     def lettered(self, rng: np.random.Generator, fact: Fact, *, with_words: bool = False) -> Exchange:
         """A question with 2 to 4 options in random order, the right one at a uniform place."""
-        name, question, _ = self._wording(rng, fact)
+        name, question = self._wording(rng, fact)
         others = [answer for answer in fact.answers if answer != fact.answer]
         count = min(len(others) + 1, int(rng.choice((2, 3, 4), p=(0.15, 0.25, 0.6))))
         gold = int(rng.integers(count))
@@ -49,20 +49,9 @@ class Asker:
         words = self.ids(fact.answer)
         return choice(self._scaffold, name, self.ids(question), options, gold, with_words=with_words, words=words)
 
-    def yes_no(self, rng: np.random.Generator, fact: Fact) -> Exchange:
-        """A statement that is right half of the time, with the options yes and no in random order."""
-        _, _, claim = self._wording(rng, fact)
-        right = bool(rng.random() < 0.5)
-        others = [answer for answer in fact.answers if answer != fact.answer]
-        said = fact.answer if right else others[int(rng.integers(len(others)))]
-        gold = int(rng.integers(2))
-        texts = ["yes", "no"] if (gold == 0) == right else ["no", "yes"]
-        question = self.ids(f"{claim} {said}?")
-        return choice(self._scaffold, CHECK, question, [self.ids(" " + text) for text in texts], gold)
-
     def open(self, rng: np.random.Generator, fact: Fact) -> Exchange:
         """A question without options, answered in words."""
-        name, question, _ = self._wording(rng, fact)
+        name, question = self._wording(rng, fact)
         return open_question(self._scaffold, name, self.ids(question), self.ids(fact.answer))
 
     def caption(self, rng: np.random.Generator, facts: Sequence[Fact]) -> Exchange:
@@ -77,7 +66,9 @@ class Asker:
         text = ", ".join(said[:_CAPTION_LENGTH])
         return open_question(self._scaffold, CAPTION, self.ids(request), self.ids(text))
 
-    def draw(self, rng: np.random.Generator, facts: Sequence[Fact], count: int, progress: float) -> list[Exchange]:
+    def draw(
+        self, rng: np.random.Generator, facts: Sequence[Fact], count: int, progress: float, *, naming: bool = False
+    ) -> list[Exchange]:
         """Exchanges about one scene.
 
         Args:
@@ -85,11 +76,14 @@ class Asker:
             facts: Facts of the scene.
             count: How many exchanges.
             progress: Share of this part of pretraining that is done, in [0, 1]: naming comes first, letters follow.
+            naming: Mostly open questions.
         """
         exchanges = []
         order = rng.permutation(len(facts))
         early = max(0.0, 1 - progress / 0.25)
         open_share, words_share, caption_share = 0.12 + 0.33 * early, 0.1 + 0.15 * early, 0.04
+        if naming:
+            open_share, words_share = 0.7, 0.1
         for i in range(count):
             fact = facts[int(order[i % len(facts)])]
             drawn = rng.random()
@@ -99,8 +93,6 @@ class Asker:
                 exchanges.append(self.open(rng, fact))
             elif drawn < caption_share + open_share + words_share:
                 exchanges.append(self.lettered(rng, fact, with_words=True))
-            elif drawn > 0.9:
-                exchanges.append(self.yes_no(rng, fact))
             else:
                 exchanges.append(self.lettered(rng, fact))
         return exchanges

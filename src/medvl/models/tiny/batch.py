@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -29,6 +29,10 @@ class Block:
         weights: [S] float32.
         letter_at: [B] index into S of the letter, for exchanges with options; -1 elsewhere.
         exchanges: The exchanges, in row order.
+        picture_of: [B] index of each row's picture; None for rows without a picture.
+        positions: [B, T] positions of rows without a picture; None counts from 0.
+        inserted: [N, 2] picture and token of the picture tokens that stand in the rows themselves, row by row.
+        inserted_at: [N, 2] row and column of each.
     """
 
     ids: torch.Tensor
@@ -38,6 +42,10 @@ class Block:
     weights: torch.Tensor
     letter_at: torch.Tensor
     exchanges: tuple[Exchange, ...]
+    picture_of: torch.Tensor | None = None
+    positions: torch.Tensor | None = None
+    inserted: torch.Tensor | None = None
+    inserted_at: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,13 +54,69 @@ class Batch:
 
     Attributes:
         pictures: [P, H, W, 3] uint8 RGB, or None.
-        seen: Exchanges on the pictures, the same number for each picture, picture by picture; or None.
-        text: Exchanges without a picture (opening of the user turn included in the rows); or None.
+        blocks: Rows about the pictures, and rows without a picture (the opening of the user turn in the row).
     """
 
     pictures: np.ndarray[Any, np.dtype[np.uint8]] | None
-    seen: Block | None
-    text: Block | None
+    blocks: tuple[Block, ...]
+
+
+def make_seen_blocks(
+    exchanges: Sequence[Exchange], picture_of: Sequence[int], pad: int, buckets: int = 3
+) -> tuple[Block, ...]:
+    """Lay exchanges about pictures out as blocks of like length, so that little is padded."""
+    order = np.argsort([len(e.prompt) + len(e.answer) for e in exchanges], kind="stable")
+    blocks = []
+    for rows in np.array_split(order, min(buckets, len(order))):
+        block = make_block([exchanges[i] for i in rows], pad)
+        blocks.append(replace(block, picture_of=torch.tensor([picture_of[i] for i in rows])))
+    return tuple(blocks)
+
+
+def with_gaps(block: Block, gaps: Sequence[int], opening: int) -> Block:
+    """Move each row's question away from the opening of the turn, as if that many tokens stood between them.
+
+    Lookups learnt without this work at one distance only and fail once a picture comes first.
+    """
+    positions = torch.arange(block.ids.shape[1]).repeat(len(gaps), 1)
+    positions[:, opening:] += torch.tensor(gaps)[:, None]
+    return replace(block, positions=positions)
+
+
+def make_partial_block(
+    rng: np.random.Generator,
+    exchanges: Sequence[Exchange],
+    pad: int,
+    scaffold: Scaffold,
+    pictures: int,
+    tokens: int,
+    widest: int,
+) -> Block:
+    """Lay text-only exchanges out behind a few tokens of some picture each.
+
+    Args:
+        rng: Source of randomness.
+        exchanges: The exchanges.
+        pad: Padding id.
+        scaffold: Fixed ids.
+        pictures: Pictures of the batch.
+        tokens: Tokens of a picture.
+        widest: Most tokens a row gets.
+    """
+    counts = rng.integers(0, widest + 1, len(exchanges))
+    n_open = len(scaffold.opening)
+    moved = [
+        replace(e, prompt=(*(pad,) * int(n), scaffold.line, *e.prompt)) for e, n in zip(exchanges, counts, strict=True)
+    ]
+    block = make_block(moved, pad, scaffold.opening)
+    chosen = [(int(rng.integers(pictures)), np.sort(rng.permutation(tokens)[:n])) for n in counts]
+    inserted = [(picture, int(token)) for picture, of_row in chosen for token in of_row]
+    at = [(row, n_open + column) for row, n in enumerate(counts) for column in range(n)]
+    return replace(
+        block,
+        inserted=torch.tensor(inserted, dtype=torch.long).reshape(-1, 2),
+        inserted_at=torch.tensor(at, dtype=torch.long).reshape(-1, 2),
+    )
 
 
 def make_block(exchanges: Sequence[Exchange], pad: int, opening: Sequence[int] = ()) -> Block:
@@ -68,12 +132,12 @@ def make_block(exchanges: Sequence[Exchange], pad: int, opening: Sequence[int] =
     for row, exchange in enumerate(exchanges):
         fed = [*opening, *exchange.prompt, *exchange.answer[:-1]]
         ids[row, : len(fed)] = fed
-        start = len(opening) + len(exchange.prompt) - 1
-        size = len(exchange.answer)
+        start = len(opening) + len(exchange.prompt) - 1 + exchange.n_given
+        size = len(exchange.answer) - exchange.n_given
         letter_at.append(len(targets) + size - 2 if exchange.n_options else -1)
         rows += [row] * size
         columns += range(start, start + size)
-        targets += exchange.answer
+        targets += exchange.answer[exchange.n_given :]
         weights += [FORM_WEIGHTS[exchange.form] / size] * size
     return Block(
         ids=torch.from_numpy(ids),
@@ -84,12 +148,6 @@ def make_block(exchanges: Sequence[Exchange], pad: int, opening: Sequence[int] =
         letter_at=torch.tensor(letter_at),
         exchanges=tuple(exchanges),
     )
-
-
-def _supervised_logits(model: LlavaForConditionalGeneration, hidden: torch.Tensor, block: Block) -> torch.Tensor:
-    """[S, V] logits at the supervised positions only."""
-    logits: torch.Tensor = model.lm_head(hidden[block.rows, block.columns])
-    return logits
 
 
 def picture_features(model: LlavaForConditionalGeneration, pictures: np.ndarray[Any, Any]) -> torch.Tensor:
@@ -104,8 +162,24 @@ def picture_features(model: LlavaForConditionalGeneration, pictures: np.ndarray[
     return torch.stack(list(features))
 
 
+def _prefix_cache(
+    model: LlavaForConditionalGeneration, features: torch.Tensor, scaffold: Scaffold
+) -> list[tuple[torch.Tensor, torch.Tensor]]:
+    """Keys and values of every layer for the opening of the user turn, the picture and the line break after it."""
+    embed = model.get_input_embeddings()
+    edges = embed(torch.tensor([*scaffold.opening, scaffold.line]))[None].expand(len(features), -1, -1)
+    n_open = len(scaffold.opening)
+    prefix = torch.cat([edges[:, :n_open], features, edges[:, n_open:]], dim=1)
+    cache = DynamicCache()
+    model.model.language_model(inputs_embeds=prefix, cache=cache, use_cache=True)
+    return [(layer.keys, layer.values) for layer in cache.layers]
+
+
 def block_logits(
-    model: LlavaForConditionalGeneration, batch: Batch, scaffold: Scaffold
+    model: LlavaForConditionalGeneration,
+    batch: Batch,
+    scaffold: Scaffold,
+    features: torch.Tensor | None = None,
 ) -> list[tuple[Block, torch.Tensor]]:
     """Run the model on a batch.
 
@@ -113,30 +187,31 @@ def block_logits(
         model: The tiny model.
         batch: The batch.
         scaffold: Fixed ids.
+        features: [P, tokens, D] of the batch's pictures where they are known already.
 
     Returns:
         Pairs of block and its [S, V] logits.
     """
-    decoder = model.model.language_model
-    embed = model.get_input_embeddings()
-    out = []
-    if batch.text is not None:
-        hidden = decoder(inputs_embeds=embed(batch.text.ids), use_cache=False).last_hidden_state
-        out.append((batch.text, _supervised_logits(model, hidden, batch.text)))
-    if batch.pictures is not None and batch.seen is not None:
+    decoder, embed = model.model.language_model, model.get_input_embeddings()
+    if features is None and batch.pictures is not None:
         features = picture_features(model, batch.pictures)
-        n_pictures = len(features)
-        ends = torch.tensor([*scaffold.opening, scaffold.line])
-        edges = embed(ends)[None].expand(n_pictures, -1, -1).to(features.dtype)
-        n_open = len(scaffold.opening)
-        prefix = torch.cat([edges[:, :n_open], features, edges[:, n_open:]], dim=1)
-        cache = DynamicCache()
-        decoder(inputs_embeds=prefix, cache=cache, use_cache=True)
-        per_picture = batch.seen.ids.shape[0] // n_pictures
-        cache.batch_repeat_interleave(per_picture)
+    prefix = [] if features is None else _prefix_cache(model, features, scaffold)
+    out = []
+    for block in batch.blocks:
+        cache = None
+        if block.picture_of is not None:
+            cache = DynamicCache()
+            for layer, (keys, values) in enumerate(prefix):
+                cache.update(keys[block.picture_of], values[block.picture_of], layer)
+        embedded = embed(block.ids)
+        if block.inserted is not None and block.inserted_at is not None and features is not None:
+            chosen = features[block.inserted[:, 0], block.inserted[:, 1]]
+            embedded = embedded.index_put(tuple(block.inserted_at.T), chosen)
         # Rows are padded on the right, so the causal mask already hides the padding from every supervised position.
-        hidden = decoder(inputs_embeds=embed(batch.seen.ids), cache=cache, use_cache=True).last_hidden_state
-        out.append((batch.seen, _supervised_logits(model, hidden, batch.seen)))
+        hidden = decoder(
+            inputs_embeds=embedded, position_ids=block.positions, cache=cache, use_cache=cache is not None
+        ).last_hidden_state
+        out.append((block, model.lm_head(hidden[block.rows, block.columns])))
     return out
 
 

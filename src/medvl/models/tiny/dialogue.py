@@ -21,9 +21,10 @@ class Exchange:
     Attributes:
         kind: Name of the question kind, for the curve.
         prompt: Ids from the question up to and including the opening of the assistant turn.
-        answer: Ids of the answer and the end of the turn; the only supervised tokens.
+        answer: Ids of the answer and the end of the turn; nothing else is supervised.
         form: `letter`, `both` or `open`.
         n_options: Number of options; 0 for open questions.
+        n_given: Tokens at the start of the answer that are given, not supervised.
     """
 
     kind: str
@@ -31,6 +32,7 @@ class Exchange:
     answer: tuple[int, ...]
     form: str
     n_options: int
+    n_given: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +45,7 @@ class Scaffold:
         letters: One id a letter.
         end: End of turn.
         line: Line break.
-        options: Ids of `\\nA.`, `\\nB.`, ... before the words of an option.
+        options: Ids of a line break and `A.`, `B.`, ... before the words of an option.
         instructions: Last line of the prompt -> ids, line break included.
     """
 

@@ -9,11 +9,13 @@ import numpy as np
 import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer, LlavaForConditionalGeneration
 
-from medvl.models.tiny.batch import Batch, block_logits, letter_hits, make_block
+from medvl.models.tiny.batch import Batch, block_logits, letter_hits, make_block, make_seen_blocks
 from medvl.models.tiny.curriculum import Curriculum, Plan, draw_scenes
 
 EVALUATION_STREAM = 9_000_000
 """First word of the evaluation seeds; no training seed starts with it."""
+QUESTIONS = 5
+"""Lettered questions a scene."""
 
 
 def load_for_evaluation(folder: Path) -> tuple[LlavaForConditionalGeneration, Curriculum]:
@@ -28,19 +30,19 @@ def lookup_accuracy(model: LlavaForConditionalGeneration, curriculum: Curriculum
     drawn = [curriculum.lookup.draw(rng) for _ in range(items)]
     block = make_block(drawn, curriculum.pad, curriculum.scaffold.opening)
     with torch.no_grad():
-        ((_, logits),) = block_logits(model, Batch(None, None, block), curriculum.scaffold)
+        ((_, logits),) = block_logits(model, Batch(None, (block,)), curriculum.scaffold)
     return float(np.mean([hit for _, hit in letter_hits(block, logits)]))
 
 
 def scene_accuracy(
     model: LlavaForConditionalGeneration, curriculum: Curriculum, *, pictures: int, held_out: bool, per_batch: int = 20
 ) -> dict[str, float]:
-    """Accuracy of lettered questions (and yes/no questions) per kind and over all, in [0, 1].
+    """Accuracy of lettered questions per kind and over all, in [0, 1].
 
     Args:
         model: The model.
         curriculum: Source of scenes and questions.
-        pictures: Number of scenes, each with five lettered questions and a yes/no question.
+        pictures: Number of scenes, each with `QUESTIONS` questions.
         held_out: Draw from the combinations of shape, surface and tone that pretraining leaves out.
         per_batch: Scenes a forward pass.
     """
@@ -51,12 +53,13 @@ def scene_accuracy(
         exchanges = []
         for of_scene in facts:
             order = rng.permutation(len(of_scene))
-            exchanges += [curriculum.asker.lettered(rng, of_scene[order[i % len(order)]]) for i in range(5)]
-            exchanges.append(curriculum.asker.yes_no(rng, of_scene[order[0]]))
-        batch = Batch(np.stack([s.picture for s in scenes]), make_block(exchanges, curriculum.pad), None)
+            exchanges += [curriculum.asker.lettered(rng, of_scene[order[i % len(order)]]) for i in range(QUESTIONS)]
+        picture_of = np.repeat(np.arange(len(scenes)), QUESTIONS).tolist()
+        blocks = make_seen_blocks(exchanges, picture_of, curriculum.pad)
         with torch.no_grad():
-            ((block, logits),) = block_logits(model, batch, curriculum.scaffold)
-        for exchange, hit in letter_hits(block, logits):
-            hits[exchange.kind].append(hit)
-            hits["all"].append(hit)
+            outputs = block_logits(model, Batch(np.stack([s.picture for s in scenes]), blocks), curriculum.scaffold)
+        for block, logits in outputs:
+            for exchange, hit in letter_hits(block, logits):
+                hits[exchange.kind].append(hit)
+                hits["all"].append(hit)
     return {kind: float(np.mean(of_kind)) for kind, of_kind in sorted(hits.items())}

@@ -5,31 +5,32 @@ from __future__ import annotations
 import csv
 import hashlib
 import os
-import shutil
 import tempfile
 from pathlib import Path
+from typing import Any
 
-import torch
 from transformers import LlavaForConditionalGeneration
 
 from medvl.errors import ModelError
 from medvl.models.tiny.architecture import TinySize, build_model, build_processor
-from medvl.models.tiny.curriculum import PARTS, Plan
+from medvl.models.tiny.card import write_card
+from medvl.models.tiny.curriculum import PARTS, Curriculum, Plan
+from medvl.models.tiny.evaluate import QUESTIONS, lookup_accuracy, scene_accuracy
 from medvl.models.tiny.pretrain import curve_path, load_pretrained, state_path
 from medvl.models.tiny.tokenizer import train_tokenizer
 
-CURVE_FILE = "curve.csv"
+CURVE_FILE, WEIGHTS_FILE = "curve.csv", "model.safetensors"
 
 
-def export_checkpoint(out: Path, target: Path, plan: Plan, size: TinySize, card: str) -> str:
-    """Write the folder that `from_pretrained` reads.
+def export_checkpoint(out: Path, target: Path, plan: Plan, size: TinySize, *, pictures: int = 800) -> str:
+    """Write the folder that `from_pretrained` reads, with the accuracy it reaches in its card.
 
     Args:
         out: Folder with the states and curves of the parts.
         target: Folder to replace.
         plan: Plan the states belong to.
         size: Sizes of the model.
-        card: Text of the model card; `{sha256}` and `{parameters}` are filled in.
+        pictures: Scenes the accuracy is measured on, fresh and held-out each.
 
     Returns:
         SHA-256 of the weights file.
@@ -39,22 +40,34 @@ def export_checkpoint(out: Path, target: Path, plan: Plan, size: TinySize, card:
     """
     tokenizer = train_tokenizer()
     model: LlavaForConditionalGeneration = build_model(tokenizer, size, plan.seed)
-    if not load_pretrained(model, out):
+    finished = load_pretrained(model, out)
+    if not finished:
         raise ModelError(f"Expected a state of one of the parts {PARTS} in {out}, found none. Pretrain first.")
+    model.eval()
+    curriculum = Curriculum(plan, tokenizer)
+    measured: dict[str, Any] = {}
+    if "lookup" in finished or "joint" in finished:
+        measured["lookup"] = lookup_accuracy(model, curriculum, 1000)
+    if "joint" in finished:
+        scores = [scene_accuracy(model, curriculum, pictures=pictures, held_out=held_out) for held_out in (False, True)]
+        measured |= {"fresh": scores[0], "held_out": scores[1], "questions": [QUESTIONS * pictures] * 2}
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".export-") as name:
         fresh = Path(name) / "checkpoint"
-        model.eval().to(torch.float32).save_pretrained(fresh)
+        model.save_pretrained(fresh)
         build_processor(tokenizer, size).save_pretrained(fresh)
         _join_curves(out, fresh / CURVE_FILE)
-        digest = hashlib.sha256((fresh / "model.safetensors").read_bytes()).hexdigest()
+        digest = hashlib.sha256((fresh / WEIGHTS_FILE).read_bytes()).hexdigest()
         count = sum(p.numel() for p in model.parameters())
-        (fresh / "README.md").write_text(card.replace("{sha256}", digest).replace("{parameters}", f"{count:,}"))
+        card = write_card(plan, size, parameters=count, sha256=digest, finished=finished, **measured)
+        (fresh / "README.md").write_text(card)
+        for file in fresh.iterdir():
+            file.chmod(0o644)
+        fresh.chmod(0o755)
         old = Path(name) / "old"
         if target.exists():
             os.replace(target, old)
         os.replace(fresh, target)
-        shutil.rmtree(old, ignore_errors=True)
     return digest
 
 

@@ -24,13 +24,11 @@ class Kind:
         name: Name in the curve.
         answers: All answers; the wrong options are drawn from them.
         questions: Wordings.
-        claim: Start of a statement that an answer completes, for yes/no questions.
     """
 
     name: str
     answers: tuple[str, ...]
     questions: tuple[str, ...]
-    claim: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,76 +49,67 @@ class Fact:
 KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
-        Kind("shape", SHAPES, ("Which shape is this?", "What does the picture show?"), "The shape is"),
-        Kind("tone", tuple(TONES), ("What is the tone of the shape?", "Which tone does it have?"), "The tone is"),
-        Kind("texture", TEXTURES, ("What is the texture?", "How is the surface filled?"), "The texture is"),
-        Kind("fill", ("filled", "hollow"), ("Is the shape filled or hollow?", "Which is it?"), "The shape is"),
-        Kind("edge", EDGES, ("What is the edge like?", "Describe the outline."), "The edge is"),
-        Kind("size", tuple(SIZES), ("How large is the shape?", "Which size is it?"), "The size is"),
-        Kind("place", PLACES, ("Where is the shape?", "What is the position of the object?"), "The position is"),
+        Kind("shape", SHAPES, ("Which shape is this?", "What does the picture show?")),
+        Kind("tone", tuple(TONES), ("What is the tone of the shape?", "Which tone does it have?")),
+        Kind("texture", TEXTURES, ("What is the texture?", "How is the surface filled?")),
+        Kind("fill", ("filled", "hollow"), ("Is the shape filled or hollow?", "Which is it?")),
+        Kind("edge", EDGES, ("What is the edge like?", "Describe the outline.")),
+        Kind("size", tuple(SIZES), ("How large is the shape?", "Which size is it?")),
+        Kind("place", PLACES, ("Where is the shape?", "What is the position of the object?")),
         Kind(
             "gap",
             ("closed outline", "broken outline"),
             ("Is the outline complete?", "Which kind of outline is this?"),
-            "It has a",
         ),
-        Kind("mark", MARKS, ("What is inside the shape?", "What does the shape contain?"), "Inside is a"),
-        Kind("stripe", STRIPES, ("Which direction do the stripes have?", "How do the lines run?"), "They are"),
-        Kind("count", COUNTS, ("How many objects are there?", "What is the number of shapes?"), "The number is"),
+        Kind("mark", MARKS, ("What is inside the shape?", "What does the shape contain?")),
+        Kind("stripe", STRIPES, ("Which direction do the stripes have?", "How do the lines run?")),
+        Kind("count", COUNTS, ("How many objects are there?", "What is the number of shapes?")),
         Kind(
             "boxed shape",
             SHAPES,
             ("What is in the red box?", "What does the red box show?", "Which shape does the red box mark?"),
-            "The red box shows a",
         ),
         Kind(
             "boxed tone",
             tuple(TONES),
             ("Which tone is in the red box?", "What is the tone of the marked object?"),
-            "The red box is",
         ),
         Kind(
             "boxed texture",
             (*TEXTURES, "hollow"),
             ("How is the object in the red box filled?", "What is the texture in the red box?"),
-            "In the red box it is",
         ),
-        Kind("box place", PLACES, ("Where is the red box?", "What is the position of the red box?"), "The red box is"),
-        Kind("present", SHAPES, ("Which of these shapes is in the picture?", "What do you see?"), "There is a"),
-        Kind("tone of", tuple(TONES), ("What is the tone of the {}?", "The {} is of which tone?"), "The {} is"),
-        Kind("place of", PLACES, ("Where is the {}?", "What is the position of the {}?"), "The {} is"),
-        Kind("pose", POSES, ("What is the direction of the figure?", "How does the figure lie?"), "The figure"),
-        Kind("way", DIRECTIONS, ("Where does the round end point?", "Which way does the figure point?"), "It points"),
+        Kind("box place", PLACES, ("Where is the red box?", "What is the position of the red box?")),
+        Kind("present", SHAPES, ("Which of these shapes is in the picture?", "What do you see?")),
+        Kind("tone of", tuple(TONES), ("What is the tone of the {}?", "The {} is of which tone?")),
+        Kind("place of", PLACES, ("Where is the {}?", "What is the position of the {}?")),
+        Kind("pose", POSES, ("What is the direction of the figure?", "How does the figure lie?")),
+        Kind("way", DIRECTIONS, ("Where does the round end point?", "Which way does the figure point?")),
         Kind(
             "side",
             ("left", "right", "above", "below"),
             ("On which side is the mark?", "Where is the mark?"),
-            "The mark is",
         ),
         Kind(
             "side mark",
             ("dots", "line", "triangle"),
             ("What is the mark beside the body?", "Which mark does the figure have?"),
-            "The mark is a",
         ),
         Kind(
             "boxed mark",
             MARKS[1:],
             ("What is in the red box?", "What does the red box show?", "Which mark is in the red box?"),
-            "The red box shows a",
         ),
-        Kind("inner count", COUNTS[:4], ("How many things are inside?", "How many marks are inside?"), "Inside are"),
+        Kind("inner count", COUNTS[:4], ("How many things are inside?", "How many marks are inside?")),
         Kind(
             "inner place",
             tuple(PLACES[i] for i in (0, 2, 6, 8)),
             ("Where inside is the {}?", "In which corner is the {}?"),
-            "The {} is",
         ),
         Kind(
             "outer shape",
             ("circle", "oval", "square"),
             ("Which shape is the outer outline?", "What is the large shape?"),
-            "The large shape is a",
         ),
     )
 }

@@ -8,6 +8,7 @@ is trained.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
@@ -48,6 +49,7 @@ class LookupItems:
             for head, tail in _QUESTIONS
         ]
         self._every = tuple(tokenizer.encode("Find every option:", add_special_tokens=False))
+        self._which = tuple(tokenizer.encode("Which option is it?", add_special_tokens=False))
         self._pause = tuple(tokenizer.encode(";", add_special_tokens=False))
 
     def _strings(self, rng: np.random.Generator, count: int, *, easy: bool) -> list[tuple[int, ...]]:
@@ -89,6 +91,29 @@ class LookupItems:
         return choice(
             self.scaffold, "lookup", (*head, *wanted, *tail), options, gold, with_words=with_words, words=wanted
         )
+
+    def draw_said(self, rng: np.random.Generator) -> Exchange:
+        """Draw an item whose words stand in the answer only: given the words, the letter must follow.
+
+        This is what a question about a picture needs once the words are known.
+        """
+        count = int(rng.integers(2, 5))
+        options = self._strings(rng, count, easy=False)
+        gold = int(rng.integers(count))
+        words = options[gold]
+        shown = choice(self.scaffold, "said", self._which, options, gold, with_words=True, words=words)
+        return replace(shown, n_given=len(words))
+
+    def draw_said_all(self, rng: np.random.Generator, *, easy: bool = False) -> Exchange:
+        """Draw an item like `draw_said` that goes through all options in an order of its own."""
+        count = int(rng.integers(2, 5))
+        options = self._strings(rng, count, easy=easy)
+        order = [int(i) for i in rng.permutation(count)]
+        line, letters = self.scaffold.line, self.scaffold.letters
+        answer = [token for i in order for token in (*options[i], line, letters[i], line)]
+        shown = choice(self.scaffold, "said", self._which, options, order[-1], with_words=True)
+        # The words after the first are a guess (never quite right), and cost little beside the letters.
+        return replace(shown, answer=(*answer[:-1], self.scaffold.end), n_given=len(options[order[0]]))
 
     def draw_all(self, rng: np.random.Generator, *, easy: bool = False) -> Exchange:
         """Draw an item that asks for every option, in an order of its own: words, letter, words, letter, ...

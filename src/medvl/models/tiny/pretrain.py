@@ -9,6 +9,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import asdict
 from pathlib import Path
+from typing import cast
 
 import torch
 from torch import nn
@@ -17,12 +18,16 @@ from transformers import LlavaForConditionalGeneration, PreTrainedTokenizerFast
 
 from medvl.errors import ModelError, TrainingError
 from medvl.models.tiny.architecture import TinySize, build_model
-from medvl.models.tiny.batch import Batch, batch_loss, block_logits, letter_hits
-from medvl.models.tiny.curriculum import PARTS, Curriculum, Lessons, Plan, only
+from medvl.models.tiny.batch import Batch, batch_loss, block_logits, letter_hits, picture_features
+from medvl.models.tiny.curriculum import PARTS, Curriculum, Lesson, Lessons, Plan, only
+from medvl.models.tiny.dialogue import Scaffold
 from medvl.models.tiny.tokenizer import train_tokenizer
 from medvl.models.tiny.tower import Probe, Sight, sight_loss
 
 CURVE_COLUMNS = ("part", "step", "seconds", "rate", "loss", "kind", "form", "n", "accuracy")
+
+SIGHT_SHARE = 0.15
+"""Weight of what the tower must tell in the joint part, beside the questions."""
 
 Hits = Iterable[tuple[str, str, bool]]
 """(kind, form, right) of each answered question."""
@@ -40,7 +45,8 @@ def curve_path(out: Path, part: str) -> Path:
 
 def make_optimizers(modules: nn.Module, plan: Plan) -> list[torch.optim.Optimizer]:
     """Muon (Jordan 2024) for the matrices of the layers, AdamW for embeddings, norms, biases and the patch filter."""
-    matrices, others = [], []
+    matrices: list[nn.Parameter] = []
+    others: list[nn.Parameter] = []
     for name, parameter in modules.named_parameters():
         is_table = "embed" in name or "queries" in name
         (matrices if parameter.ndim == 2 and not is_table else others).append(parameter)
@@ -73,7 +79,11 @@ class _Curve:
             for (kind, form), (hit, n) in sorted(self.hits.items()):
                 row = [self.part, step, round(seconds, 1), f"{rate:.2e}", round(loss, 4), kind, form, n]
                 csv.writer(file).writerow([*row, round(hit / n, 4)])
-        worst = sorted((h / n, k) for (k, f), (h, n) in self.hits.items() if f != "both")
+        worst = sorted(
+            (h / n, k)
+            for (k, f), (h, n) in self.hits.items()
+            if f in ("letter", "probe") and (self.part != "joint" or f == "letter")
+        )
         text = f"{self.part} {step} {seconds:.0f}s loss {loss:.3f} " + " ".join(f"{k}:{a:.2f}" for a, k in worst)
         self.hits.clear()
         self.losses.clear()
@@ -83,21 +93,22 @@ class _Curve:
 def _part_modules(model: LlavaForConditionalGeneration, part: str, seed: int) -> nn.ModuleDict:
     """What a part trains."""
     inner = model.model
-    if part == "tower":
+    if part != "lookup":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             probe = Probe(model.config.text_config.hidden_size)
+    if part == "tower":
         return nn.ModuleDict({"tower": inner.vision_tower, "projector": inner.multi_modal_projector, "probe": probe})
     if part == "lookup":
         return nn.ModuleDict({"decoder": inner.language_model})
-    return nn.ModuleDict({"whole": model})
+    return nn.ModuleDict({"whole": model, "probe": probe})
 
 
-def load_pretrained(model: LlavaForConditionalGeneration, out: Path, parts: Sequence[str] = PARTS) -> list[str]:
+def load_pretrained(model: LlavaForConditionalGeneration, out: Path, parts: Sequence[str] = PARTS) -> dict[str, int]:
     """Put the saved weights of parts into a model, later parts over earlier ones.
 
     Returns:
-        The parts that had a saved state.
+        Part -> steps done, for the parts that had a saved state.
     """
     inner = model.model
     targets: dict[str, nn.Module] = {
@@ -106,9 +117,12 @@ def load_pretrained(model: LlavaForConditionalGeneration, out: Path, parts: Sequ
         "decoder": inner.language_model,
         "whole": model,
     }
-    found = [part for part in parts if state_path(out, part).is_file()]
-    for part in found:
-        weights = torch.load(state_path(out, part), weights_only=True)["weights"]
+    found = {}
+    for part in parts:
+        if not state_path(out, part).is_file():
+            continue
+        state = torch.load(state_path(out, part), weights_only=True)
+        weights, found[part] = state["weights"], int(state["step"])
         for name, target in targets.items():
             own = {k.removeprefix(name + "."): v for k, v in weights.items() if k.startswith(name + ".")}
             if own:
@@ -116,20 +130,41 @@ def load_pretrained(model: LlavaForConditionalGeneration, out: Path, parts: Sequ
     return found
 
 
+def _begin_joint(modules: nn.ModuleDict, out: Path, curriculum: Curriculum) -> None:
+    """Take over the first two parts, and scale the projector so that picture tokens are twice as large as words.
+
+    The tower part leaves them nine times as large; the decoder's layers, used to words, would hardly change them.
+    """
+    model, probe = cast("LlavaForConditionalGeneration", modules["whole"]), modules["probe"]
+    if len(load_pretrained(model, out, PARTS[:2])) < 2:
+        raise ModelError(f"The joint part starts from the states of {PARTS[:2]} in {out}; run those parts first.")
+    weights = torch.load(state_path(out, "tower"), weights_only=True)["weights"]
+    probe.load_state_dict({k.removeprefix("probe."): v for k, v in weights.items() if k.startswith("probe.")})
+    with torch.no_grad():
+        features = picture_features(model, curriculum.tower(0).pictures)
+        words = model.get_input_embeddings().weight
+        factor = 2 * words.pow(2).mean().sqrt() / features.pow(2).mean().sqrt()
+        last = model.model.multi_modal_projector.linear_2
+        last.weight.mul_(factor)
+        last.bias.mul_(factor)
+
+
 def _step(
-    part: str,
-    model: LlavaForConditionalGeneration,
-    modules: nn.ModuleDict,
-    curriculum: Curriculum,
-    batch: Sight | Batch,
+    model: LlavaForConditionalGeneration, modules: nn.ModuleDict, scaffold: Scaffold, lesson: Lesson
 ) -> tuple[torch.Tensor, list[tuple[str, str, bool]]]:
-    """Loss and hits of one batch."""
-    if isinstance(batch, Sight):
-        loss, seen = sight_loss(model, modules["probe"], batch)  # type: ignore[arg-type]
-        return loss, [(kind, "probe", hit) for kind, hit in seen]
-    outputs = block_logits(model, batch, curriculum.scaffold)
-    hits = [(e.kind, e.form, hit) for block, logits in outputs for e, hit in letter_hits(block, logits.detach())]
-    return batch_loss(outputs), hits
+    """Loss and hits of one lesson."""
+    batch, sight = lesson if isinstance(lesson, tuple) else (lesson, lesson)
+    loss, hits, features = torch.zeros(()), [], None
+    if isinstance(sight, Sight):
+        features = picture_features(model, sight.pictures)
+        of_sight, told = sight_loss(cast("Probe", modules["probe"]), features, sight)
+        loss = loss + of_sight * (SIGHT_SHARE if isinstance(batch, Batch) else 1.0)
+        hits += [(kind, "probe", hit) for kind, hit in told]
+    if isinstance(batch, Batch):
+        outputs = block_logits(model, batch, scaffold, features)
+        loss = loss + batch_loss(outputs)
+        hits += [(e.kind, e.form, hit) for block, logits in outputs for e, hit in letter_hits(block, logits.detach())]
+    return loss, hits
 
 
 def pretrain_part(
@@ -172,7 +207,9 @@ def pretrain_part(
     modules = _part_modules(model, part, plan.seed)
     optimizers = make_optimizers(modules, plan)
     curriculum = Curriculum(plan, tokenizer)
-    about = {"plan": asdict(plan), "size": asdict(size)}
+    # A longer plan may go on from the state of a shorter one.
+    kept = {key: value for key, value in asdict(plan).items() if key not in ("steps", "horizons")}
+    about = {"plan": kept, "size": asdict(size)}
     path, step, seconds = state_path(out, part), 0, 0.0
     if resume and path.is_file():
         state = torch.load(path, weights_only=True)
@@ -187,8 +224,8 @@ def pretrain_part(
         step, seconds = state["step"], state["seconds"]
     else:
         curve_path(out, part).unlink(missing_ok=True)
-        if part == "joint" and len(load_pretrained(model, out, PARTS[:2])) < 2:
-            raise ModelError(f"The joint part starts from the states of {PARTS[:2]} in {out}; run those parts first.")
+        if part == "joint":
+            _begin_joint(modules, out, curriculum)
 
     last = plan.steps[PARTS.index(part)]
     last = last if stop_after_steps is None else min(stop_after_steps, last)
@@ -206,10 +243,10 @@ def pretrain_part(
         os.replace(partial, path)
 
     while step < last:
-        loss, hits = _step(part, model, modules, curriculum, next(batches))
+        loss, hits = _step(model, modules, curriculum.scaffold, next(batches))
         if not torch.isfinite(loss):
             raise TrainingError(f"The loss of {part} step {step} is {loss.item()}, expected a finite number.")
-        loss.backward()
+        torch.autograd.backward(loss)
         nn.utils.clip_grad_norm_(modules.parameters(), 1.0)
         rate = plan.rate_at(part, step)
         for optimizer in optimizers:

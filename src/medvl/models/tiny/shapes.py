@@ -28,7 +28,7 @@ def _densify(corners: Array) -> Array:
     closed = np.vstack([corners, corners[:1]])
     lengths = np.hypot(*np.diff(closed, axis=0).T)
     at = np.concatenate([[0.0], np.cumsum(lengths)])
-    wanted = np.unique(np.concatenate([np.linspace(0, at[-1], _POINTS, endpoint=False), at[:-1]]))
+    wanted = np.unique(np.append(np.linspace(0, at[-1], _POINTS, endpoint=False), at[:-1]))
     return np.stack([np.interp(wanted, at, closed[:, i]) for i in (0, 1)], axis=1)
 
 
@@ -42,8 +42,10 @@ def _unit_contours() -> dict[str, Array]:
     star = _ray(np.arange(10) * np.pi / 5 - np.pi / 2, np.where(np.arange(10) % 2 == 0, 1.0, 0.42))
     arm = 0.3
     cross = np.array(
-        [(-arm, -1), (arm, -1), (arm, -arm), (1, -arm), (1, arm), (arm, arm)]
-        + [(arm, 1), (-arm, 1), (-arm, arm), (-1, arm), (-1, -arm), (-arm, -arm)]
+        [
+            *((-arm, -1), (arm, -1), (arm, -arm), (1, -arm), (1, arm), (arm, arm)),
+            *((arm, 1), (-arm, 1), (-arm, arm), (-1, arm), (-1, -arm), (-arm, -arm)),
+        ]
     )
     heart = np.stack(
         [
@@ -52,14 +54,14 @@ def _unit_contours() -> dict[str, Array]:
         ],
         axis=1,
     )
-    half = _ray(np.linspace(0, np.pi, 36), np.ones(36)) - [0, 0.4]
+    half = _ray(np.linspace(0, np.pi, 36), np.ones(36)) - np.array([0, 0.4])
     corner = 0.8
     square = np.array([(-corner, -corner), (corner, -corner), (corner, corner), (-corner, corner)])
     return {
         "circle": _ray(turn, np.full(_POINTS, 0.95)),
         "oval": np.stack([np.cos(turn), 0.55 * np.sin(turn)], axis=1),
         "square": _densify(square),
-        "triangle": _densify(_ray(np.arange(3) * 2 * np.pi / 3 - np.pi / 2, np.full(3, 1.05)) + [0, 0.15]),
+        "triangle": _densify(_ray(np.arange(3) * 2 * np.pi / 3 - np.pi / 2, np.full(3, 1.05)) + np.array([0, 0.15])),
         "diamond": _densify(np.array([(0, -1), (0.72, 0), (0, 1), (-0.72, 0)])),
         "star": _densify(star),
         "cross": _densify(cross),
@@ -105,7 +107,8 @@ def contour(
     if turn is None:
         turn = rng.uniform(0, 2 * np.pi) if shape in _FREE_TURN else rng.uniform(-0.17, 0.17)
     c, s = np.cos(turn), np.sin(turn)
-    return (points @ np.array([[c, s], [-s, c]]) * radius + np.asarray(centre)).astype(np.float32)
+    turned: Array = points @ np.array([[c, s], [-s, c]]) * radius + np.asarray(centre)
+    return turned.astype(np.float32)
 
 
 def fill_mask(points: Array) -> Array:

@@ -14,9 +14,7 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
-from transformers import LlavaForConditionalGeneration
 
-from medvl.models.tiny.batch import picture_features
 from medvl.models.tiny.facts import KINDS, Fact
 from medvl.models.tiny.scenes import MARKS, TONES, Scene
 from medvl.models.tiny.shapes import CANVAS_PX, EDGES, SHAPES, STRIPES, TEXTURES
@@ -136,11 +134,9 @@ class Probe(nn.Module):
         return logits.masked_fill(absent, -1e4), list(self.token_names(seen).split(self.token_sizes, dim=-1))
 
 
-def sight_loss(
-    model: LlavaForConditionalGeneration, probe: Probe, sight: Sight
-) -> tuple[torch.Tensor, list[tuple[str, bool]]]:
+def sight_loss(probe: Probe, features: torch.Tensor, sight: Sight) -> tuple[torch.Tensor, list[tuple[str, bool]]]:
     """Cross-entropy over all facts and all token labels, and for each its name and whether the probe was right."""
-    logits, of_tokens = probe(picture_features(model, sight.pictures))
+    logits, of_tokens = probe(features)
     logits = logits[sight.rows, sight.kinds]
     loss = F.cross_entropy(logits, sight.classes)
     hits = (logits.argmax(-1) == sight.classes).tolist()

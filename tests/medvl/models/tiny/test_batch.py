@@ -1,11 +1,22 @@
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 import torch
 
 from medvl.models.tiny.architecture import TinySize, build_model
-from medvl.models.tiny.batch import Batch, batch_loss, block_logits, letter_hits, make_block
+from medvl.models.tiny.batch import (
+    Batch,
+    batch_loss,
+    block_logits,
+    letter_hits,
+    make_block,
+    make_partial_block,
+    make_seen_blocks,
+    with_gaps,
+)
 from medvl.models.tiny.dialogue import choice, make_scaffold, open_question
 from medvl.models.tiny.tokenizer import train_tokenizer
 
@@ -37,27 +48,59 @@ def exchanges():
 
 def test_sharing_a_picture_gives_the_logits_of_plain_calls(model, exchanges):
     pictures = np.random.default_rng(0).integers(0, 256, (2, 32, 32, 3)).astype(np.uint8)
-    batch = Batch(pictures, make_block(exchanges, PAD), None)
+    batch = Batch(pictures, make_seen_blocks(exchanges, [0, 0, 1, 1], PAD, buckets=2))
+    image = TOKENIZER.convert_tokens_to_ids("<image>")
+    checked = 0
     with torch.no_grad():
-        ((block, logits),) = block_logits(model, batch, SCAFFOLD)
-        image = TOKENIZER.convert_tokens_to_ids("<image>")
-        for row, exchange in enumerate(exchanges):
-            whole = [*SCAFFOLD.opening, *[image] * SIZE.picture_tokens, SCAFFOLD.line]
-            whole += [*exchange.prompt, *exchange.answer]
-            pixels = torch.from_numpy(pictures[row // 2]).permute(2, 0, 1)[None].float() / 127.5 - 1
-            plain = model(input_ids=torch.tensor([whole]), pixel_values=pixels).logits[0]
-            expected = plain[-len(exchange.answer) - 1 : -1]
-            assert torch.allclose(logits[block.rows == row], expected, atol=2e-5)
+        for block, logits in block_logits(model, batch, SCAFFOLD):
+            for row, exchange in enumerate(block.exchanges):
+                whole = [*SCAFFOLD.opening, *[image] * SIZE.picture_tokens, SCAFFOLD.line]
+                whole += [*exchange.prompt, *exchange.answer]
+                pixels = torch.from_numpy(pictures[exchanges.index(exchange) // 2]).permute(2, 0, 1)[None]
+                plain = model(input_ids=torch.tensor([whole]), pixel_values=pixels.float() / 127.5 - 1).logits[0]
+                expected = plain[-len(exchange.answer) - 1 : -1]
+                assert torch.allclose(logits[block.rows == row], expected, atol=2e-5)
+                checked += 1
+    assert checked == len(exchanges)
 
 
 def test_text_rows_give_the_logits_of_plain_calls(model, exchanges):
-    batch = Batch(None, None, make_block(exchanges, PAD, SCAFFOLD.opening))
+    batch = Batch(None, (make_block(exchanges, PAD, SCAFFOLD.opening),))
     with torch.no_grad():
         ((block, logits),) = block_logits(model, batch, SCAFFOLD)
         for row, exchange in enumerate(exchanges):
             whole = torch.tensor([[*SCAFFOLD.opening, *exchange.prompt, *exchange.answer]])
             expected = model(input_ids=whole).logits[0, -len(exchange.answer) - 1 : -1]
             assert torch.allclose(logits[block.rows == row], expected, atol=2e-5)
+
+
+def test_rows_behind_a_few_picture_tokens_give_the_logits_of_plain_calls(model, exchanges):
+    rng = np.random.default_rng(1)
+    features = torch.randn(2, SIZE.picture_tokens, SIZE.hidden)
+    block = make_partial_block(rng, exchanges, PAD, SCAFFOLD, 2, SIZE.picture_tokens, 4)
+    assert len(block.inserted) > 0
+    embed = model.get_input_embeddings()
+    with torch.no_grad():
+        ((_, logits),) = block_logits(model, Batch(None, (block,)), SCAFFOLD, features)
+        for row, exchange in enumerate(exchanges):
+            own = block.inserted[block.inserted_at[:, 0] == row]
+            words = [*SCAFFOLD.opening, SCAFFOLD.line, *exchange.prompt, *exchange.answer]
+            n = len(SCAFFOLD.opening)
+            whole = embed(torch.tensor(words))
+            whole = torch.cat([whole[:n], features[own[:, 0], own[:, 1]], whole[n:]])[None]
+            expected = model(inputs_embeds=whole).logits[0, -len(exchange.answer) - 1 : -1]
+            assert torch.allclose(logits[block.rows == row], expected, atol=2e-5)
+
+
+def test_given_words_are_not_supervised(exchanges):
+    given = dataclasses.replace(exchanges[2], n_given=1)
+    assert make_block([given], PAD).targets.tolist() == list(exchanges[2].answer[1:])
+
+
+def test_gaps_move_the_question_away_from_the_opening(exchanges):
+    block = with_gaps(make_block(exchanges[:2], PAD, SCAFFOLD.opening), [0, 5], 3)
+    assert block.positions[0].tolist() == list(range(block.ids.shape[1]))
+    assert block.positions[1, :4].tolist() == [0, 1, 2, 8]
 
 
 def test_loss_is_the_weighted_mean_over_answers_only(exchanges):

@@ -24,7 +24,8 @@ def parts_of(prompt: tuple[int, ...]) -> tuple[list[int], list[list[int]]]:
             lines.append([])
         else:
             lines[-1].append(token)
-    question, *options = lines[: -len("i a x".split())]
+    # The last three lines are the instruction, the opening of the reply and what follows it (nothing).
+    question, *options = lines[:-3]
     return question, [option[2:] for option in options]
 
 

@@ -72,6 +72,13 @@ def test_resuming_with_another_plan_is_refused(done):
         pretrain_part(done, "tower", other, SIZE, resume=True, workers=0)
 
 
+def test_a_longer_plan_goes_on_from_the_state_of_a_shorter_one(done, tmp_path):
+    state_path(tmp_path, "tower").write_bytes(state_path(done, "tower").read_bytes())
+    longer = dataclasses.replace(PLAN, steps=(6, 4, 4), horizons=(6, 4, 4))
+    pretrain_part(tmp_path, "tower", longer, SIZE, resume=True, workers=0, report=lambda line: None)
+    assert weights(tmp_path, "tower")["step"] == 6
+
+
 def test_the_joint_part_needs_the_earlier_ones(tmp_path):
     with pytest.raises(ModelError, match="run those parts first"):
         run(tmp_path, "joint")
