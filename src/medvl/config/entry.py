@@ -5,6 +5,7 @@ The whole configuration is checked before the program imports torch, so a mistak
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -60,7 +61,7 @@ class Finished:
     def rows(self, metric: str) -> list[dict[str, Any]]:
         """One row a job for the table of a sweep."""
         return [
-            {"overrides": overrides, "metric": metric, "value": value, "run_folder": folder}
+            {"overrides": overrides, "metric": metric, "value": value, "run_folder": os.path.relpath(folder)}
             for overrides, value, folder in self.jobs
         ]
 

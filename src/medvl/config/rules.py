@@ -34,6 +34,11 @@ def rule_problems(config: EntryConfig) -> list[str]:
         weights = config.task_mix.weights
         if len(weights) == len(TASKS) and not any(weights.values()):
             problems.append("task_mix.weights: every task has weight 0, so nothing would be trained")
+        if config.trainer.devices > 1:
+            problems.append(
+                f"trainer.devices={config.trainer.devices}: validation over several processes is not there yet, and "
+                "each process would score only its share; use trainer.devices=1"
+            )
         if config.trainer.precision.startswith("16") and config.trainer.accelerator == "cpu":
             problems.append("trainer.precision=16-mixed needs a GPU; use 32-true or bf16-mixed with accelerator=cpu")
     return problems

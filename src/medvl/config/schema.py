@@ -173,8 +173,7 @@ class TrainerConfig(Node):
 
     engine: Literal["lightning"] = "lightning"
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
-    devices: Literal["auto"] | Positive = "auto"
-    strategy: str = "auto"
+    devices: Positive = 1
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "bf16-true"] = "32-true"
     max_epochs: Positive = 3
     max_steps: Annotated[int, Field(ge=-1)] = -1

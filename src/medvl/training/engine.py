@@ -33,7 +33,6 @@ def build_trainer(
     return pl.Trainer(
         accelerator=config.accelerator,
         devices=config.devices,
-        strategy=config.strategy,
         precision=config.precision,
         max_epochs=config.max_epochs if config.max_steps < 0 else -1,
         max_steps=config.max_steps,

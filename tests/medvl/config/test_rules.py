@@ -65,3 +65,8 @@ def test_a_mix_without_any_task_is_refused():
 def test_half_precision_on_the_cpu_is_refused():
     assert "needs a GPU" in problems(trainer={"precision": "16-mixed", "accelerator": "cpu"})[0]
     assert problems(trainer={"precision": "bf16-mixed", "accelerator": "cpu"}) == []
+
+
+def test_several_devices_are_refused_until_validation_can_gather_them():
+    assert "trainer.devices=1" in problems(trainer={"devices": 2})[0]
+    assert problems(trainer={"devices": 1}) == []
