@@ -29,7 +29,7 @@ def evaluate(job: Job[EvaluateConfig]) -> float:
 
 def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     import pytorch_lightning as pl
-    from rich.console import Console
+    from rich import get_console
 
     from data_modules.question_datamodule import QuestionDataModule
     from medvl.batching.prompt import answer_tokens
@@ -45,7 +45,7 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     from medvl.training.run_record import check_same
     from medvl.training.session import ask, choose_device
 
-    config, console = job.config, Console()
+    config, console = job.config, get_console()
     silence_libraries()
     pl.seed_everything(config.seed, verbose=False)
     with step_progress(console) as bar:

@@ -18,11 +18,10 @@ CONF = Path(__file__).resolve().parent / "conf"
 def train(job: Job[TrainConfig]) -> float:
     """One run: benchmark, base, zero-shot, fine-tuning, comparison. Returns the best val/macro_accuracy."""
     from medvl.models.base import find_base
-    from medvl.training.run_folder import RunFolder, point_latest
+    from medvl.training.run_folder import RunFolder
 
     find_base(job.config.model)  # what to download is said before anything else is done
     run = RunFolder(Path(job.config.paths.run), job.composed, job.overrides, job.config.seed)
-    point_latest(Path(job.config.paths.outputs), run.path)
     with run.recording():
         return _train(job, run)
 
@@ -30,7 +29,7 @@ def train(job: Job[TrainConfig]) -> float:
 def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     import pytorch_lightning as pl
     from hydra.utils import instantiate
-    from rich.console import Console
+    from rich import get_console
 
     from data_modules.question_datamodule import QuestionDataModule
     from medvl.batching.prompt import answer_tokens
@@ -55,11 +54,12 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.training.fingerprints import fingerprints_of, run_record
     from medvl.training.quiet import silence_libraries
     from medvl.training.results import write_comparison
-    from medvl.training.run_folder import hyperparameters
+    from medvl.training.run_folder import hyperparameters, point_latest
     from medvl.training.session import ask, choose_device
     from medvl.training.sft_module import SftModule
 
-    config, console = job.config, Console()
+    config, console = job.config, get_console()
+    device = choose_device(config.trainer.accelerator)
     silence_libraries()
     pl.seed_everything(config.seed, verbose=False)
 
@@ -73,7 +73,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     # model
     base = load_base(config.model)
     data.processor = base.processor
-    model = attach_adapter(base, config.lora, config.seed).to(choose_device(config.trainer.accelerator))
+    model = attach_adapter(base, config.lora, config.seed).to(device)
     batches = len(data.train_dataloader())
     epochs = engine.planned_steps(config.trainer, batches) * config.trainer.accumulate_batches / batches
     console.print()
@@ -104,8 +104,9 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     )
     module = SftModule(model, config.optim, letters)
     trainer = engine.build_trainer(config.trainer, [scorer, *callbacks], loggers, batches, run.path)
+    point_latest(Path(config.paths.outputs), run.path)
     engine.fit(trainer, module, data)
-    model.to(choose_device(config.trainer.accelerator)).eval()
+    model.to(device).eval()
 
     # comparison
     prints = {**prints, "adapter": adapter_weights_fingerprint(model)}

@@ -38,7 +38,6 @@ WITHOUT_TWIN = {
     "reporting/progress.py": "prints; shown by tests/entrypoints/test_train.py",
     "sources/record.py": "dataclasses without behaviour",
     "training/quiet.py": "silences libraries; shown by tests/entrypoints/test_train.py",
-    "training/session.py": "covered end to end by tests/entrypoints/test_train.py",
 }
 """Module -> why it has no test file of its own."""
 

@@ -52,7 +52,10 @@ def plan_epoch(counts: dict[str, int], mix: TaskMixConfig) -> dict[str, int]:
     weight = {task: float(mix.weights.get(task, 1.0)) for task, n in counts.items() if n}  # type: ignore[call-overload]
     live = [task for task in counts if weight.get(task, 0.0) > 0]
     if not live:
-        raise ConfigError([f"task_mix leaves nothing to train on: the train split holds {counts}"])
+        held = ", ".join(f"{n} {task}" for task, n in counts.items()) or "no items"
+        raise ConfigError(
+            [f"task_mix.weights leave nothing to train on: the train split holds {held}, all of weight 0"]
+        )
     cap = {task: int(mix.caps.get(task, 10**12)) for task in live}  # type: ignore[call-overload]
     total = sum(min(counts[task], cap[task]) for task in live)
     # Logarithms against the strongest task: small temperatures are large powers. No share falls to exactly 0.

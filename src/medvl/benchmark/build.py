@@ -114,13 +114,15 @@ def build_benchmark(recipe: Recipe, folder: Path, progress: Progress | None = No
 
 def _find(recipe: Recipe) -> dict[str, Path | None]:
     if not recipe.root.is_dir():
-        raise DataError(
-            f"the data root {recipe.root} does not exist; say data.root=DIR with the folder of your datasets"
-        )
+        what = "is a file" if recipe.root.exists() else "does not exist"
+        raise DataError(f"the data root {recipe.root} {what}; say data.root=DIR with the folder of your datasets")
     places = {source.name: source.find(recipe.root) for source in recipe.sources}
     if not any(places.values()):
         looked = ", ".join(f"{s.title} ({s.homepage})" for s in recipe.sources)
-        raise DataError(f"none of the sources lies under {recipe.root}; looked for: {looked}")
+        raise DataError(
+            f"none of the sources lies under {recipe.root}; looked for: {looked}. Each is found by its own "
+            "files, at the root or two levels below it; docs/datasets.md names them"
+        )
     return places
 
 

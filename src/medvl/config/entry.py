@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Iterator, Mapping
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Generic, get_origin
@@ -60,8 +61,14 @@ class Finished:
 
     def rows(self, metric: str) -> list[dict[str, Any]]:
         """One row a job for the table of a sweep."""
+        common = set.intersection(*(set(overrides) for overrides, _, _ in self.jobs)) if len(self.jobs) > 1 else set()
         return [
-            {"overrides": overrides, "metric": metric, "value": value, "run_folder": os.path.relpath(folder)}
+            {
+                "overrides": [text for text in overrides if text not in common],
+                "metric": metric,
+                "value": value,
+                "run_folder": os.path.relpath(folder),
+            }
             for overrides, value, folder in self.jobs
         ]
 
@@ -84,7 +91,9 @@ def run_entry(config_name: str, root: type[Config], conf_dir: Path, program: Cal
         ConfigStore.instance().store(name="schema", node=default_node(root))
         arguments = get_args_parser().parse_args()
         if not (arguments.help or arguments.hydra_help or arguments.info or arguments.shell_completion):
-            check_command_line(config_name, root, conf_dir, arguments.overrides, multirun=arguments.multirun)
+            outputs = check_command_line(config_name, root, conf_dir, arguments.overrides, multirun=arguments.multirun)
+            if not arguments.cfg:
+                refuse_unwritable(outputs)
 
         def task(composed: DictConfig) -> Any:
             try:
@@ -165,7 +174,7 @@ def default_values(root: type[BaseModel]) -> dict[str, Any]:
 
 def check_command_line(
     config_name: str, root: type[Config], conf_dir: Path, overrides: list[str], *, multirun: bool = False
-) -> None:
+) -> set[Path]:
     """Compose every job of the command line and raise all of their problems together.
 
     Args:
@@ -175,12 +184,16 @@ def check_command_line(
         overrides: Overrides of the command line.
         multirun: Whether `--multirun` was given.
 
+    Returns:
+        Folders that the run folders will lie in.
+
     Raises:
         ConfigError: Listing each problem once.
     """
     if not conf_dir.is_dir():
         raise ConfigError([f"the folder {conf_dir.name} with the options is absent; it belongs beside the entry file"])
     problems: list[str] = []
+    outputs: set[Path] = set()
     try:
         with initialize_config_dir(str(conf_dir), version_base="1.3", job_name=config_name):
             good, problems = check_overrides(overrides, conf_dir, root, _groups(config_name, conf_dir))
@@ -190,9 +203,12 @@ def check_command_line(
                     composed.pop("hydra")
                     if "paths" in composed:
                         composed.paths.run = "run"  # known only inside a running job
-                problems += check(
+                config, found = check(
                     composed, root, conf_dir=conf_dir, choices=choices, overrides=job, config_name=config_name
-                )[1]
+                )
+                problems += found
+                if config is not None:
+                    outputs.add(Path(config.paths.outputs))
     except (HydraException, OmegaConfBaseException) as error:
         problems.append(_compose_problem(error))
     except yaml.MarkedYAMLError as error:
@@ -201,6 +217,25 @@ def check_command_line(
         problems.append(f"{_undecodable(conf_dir)} is not UTF-8 text: {error.reason} {error.object[error.start]:#x}")
     if problems:
         raise ConfigError(list(dict.fromkeys(problems)))
+    return outputs
+
+
+def refuse_unwritable(folders: Iterable[Path]) -> None:
+    """Make sure that run folders can be made; Hydra makes them itself and would end in a traceback.
+
+    Raises:
+        StorageError: A folder cannot be made or written to.
+    """
+    for folder in folders:
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=folder):
+                pass
+        except OSError as error:
+            raise StorageError(
+                f"cannot write to {folder}: {os.strerror(error.errno or 0)}; say paths.outputs=DIR "
+                "(and paths.data=DIR) with a folder that you may write to"
+            ) from error
 
 
 def _composed_jobs(
@@ -278,7 +313,7 @@ def _exit(error: BaseException) -> None:
     if isinstance(error, SystemExit):
         raise error
     if isinstance(error, KeyboardInterrupt):
-        print("\ninterrupted", file=sys.stderr)
+        print(f"\n{str(error) or 'interrupted'}", file=sys.stderr)
         sys.exit(130)
     refusal = disk_refusal(error)
     if refusal is not None and not isinstance(error, MedvlError):

@@ -39,7 +39,10 @@ def check_overrides(
             override = OverridesParser.create().parse_override(text)
         except HydraException as error:
             first = str(error).splitlines()[0]
-            problems.append(f"cannot read the override '{text}': {first}; write key=value, quote blanks and brackets")
+            problems.append(
+                f"cannot read the override '{text}': {first}; write key=value "
+                "without blanks around =, quote values that hold blanks"
+            )
             continue
         problem = _group_problem(override, conf_dir, groups) or _key_problem(override, conf_dir, root, groups)
         if problem is None:
@@ -124,7 +127,8 @@ def _group_problem(override: Override, conf_dir: Path, groups: list[str]) -> str
         names = value if isinstance(value, list) else [value]
         for name in names:
             if name is not None and str(name).strip("'\"") not in known:
-                return f"'{group}={name}': conf/{group} has no option '{name}'{or_what(str(name), known)}"
+                other = "; a local model of a supported architecture: model.path=DIR" if group == "model" else ""
+                return f"'{group}={name}': conf/{group} has no option '{name}'{or_what(str(name), known)}{other}"
     return None
 
 
@@ -148,11 +152,22 @@ def _walk(key: str, root: type[BaseModel], text: str, groups: list[str]) -> str 
         if part not in node.model_fields:
             known = {*node.model_fields, *groups} if depth == 0 else set(node.model_fields)
             where = f"in {'.'.join(parts[:depth])}" if depth else "at the top"
-            return f"'{text}': no key '{part}' {where}{or_what(part, known)}"
+            elsewhere = [place for place in _places(root) if place.rsplit(".", 1)[-1] == parts[-1]]
+            hint = f"; did you mean {', '.join(elsewhere)}?" if elsewhere else or_what(part, known)
+            return f"'{text}': no key '{part}' {where}{hint}"
         node, is_free = _inner(node.model_fields[part].annotation)
         if is_free:
             return None
     return None
+
+
+def _places(node: type[BaseModel], prefix: str = "") -> list[str]:
+    """Dotted keys of all values of a schema."""
+    found = []
+    for name, info in node.model_fields.items():
+        below, _ = _inner(info.annotation)
+        found += [f"{prefix}{name}"] if below is None else _places(below, f"{prefix}{name}.")
+    return found
 
 
 def _inner(annotation: Any) -> tuple[type[BaseModel] | None, bool]:

@@ -34,6 +34,8 @@ def rule_problems(config: EntryConfig) -> list[str]:
         weights = config.task_mix.weights
         if len(weights) == len(TASKS) and not any(weights.values()):
             problems.append("task_mix.weights: every task has weight 0, so nothing would be trained")
+        if config.trainer.max_steps == 0:
+            problems.append("trainer.max_steps=0 trains nothing; say 1 or more, or -1 to let trainer.max_epochs decide")
         if config.trainer.devices > 1:
             problems.append(
                 f"trainer.devices={config.trainer.devices}: validation over several processes is not there yet, and "

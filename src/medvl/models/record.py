@@ -19,7 +19,7 @@ def read_record(folder: Path) -> dict[str, Any]:
         ModelError: The folder holds no adapter, none that medvl trained, or a record that cannot be read.
     """
     if not (folder / "adapter_config.json").is_file():
-        raise ModelError(f"{folder} holds no adapter (expected adapter_config.json and {WEIGHTS_FILE})")
+        raise ModelError(f"{folder} {_why_no_adapter(folder)}; say adapter=RUN/adapter with a run that finished")
     path = folder / RECORD_FILE
     if not path.is_file():
         raise ModelError(
@@ -36,3 +36,13 @@ def read_record(folder: Path) -> dict[str, Any]:
 def write_record(folder: Path, record: dict[str, Any]) -> None:
     """Write the run record of an adapter."""
     (folder / RECORD_FILE).write_text(json.dumps(record, indent=2), encoding="utf-8")
+
+
+def _why_no_adapter(folder: Path) -> str:
+    if folder.is_dir():
+        return f"holds no adapter (expected adapter_config.json and {WEIGHTS_FILE})"
+    try:
+        status = json.loads((folder.parent / "run.json").read_text(encoding="utf-8"))["status"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return "holds no adapter: the folder does not exist"
+    return f"holds no adapter: the run {folder.parent.name} is {status}"

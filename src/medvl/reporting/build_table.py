@@ -53,8 +53,8 @@ def source_notes(card: Mapping[str, Any]) -> Iterator[str]:
     if any(name != "demo" for name, entry in card["sources"].items() if entry["found"]):
         yield (
             f"in all {totals['pictures']:,} pictures, {totals['items']:,} items, {totals['vg_test_items']:,} VG "
-            f"test items; the published benchmark has {published['pictures']:,}, {published['items']:,} and "
-            f"{published['vg_test_items']:,} (its sources are not named, so the two are not the same)"
+            f"items in test; the paper states {published['pictures']:,}, {published['items']:,} and "
+            f"{published['vg_test_items']:,} (it does not name its sources, so the two are not the same)"
         )
 
 

@@ -12,6 +12,9 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
+FEW_GROUPS = 10
+"""Below this many groups a percentile bootstrap over groups is known to be too narrow."""
+
 ABSENT = "-"
 SIGNIFICANT_BELOW = 0.05
 
@@ -120,9 +123,11 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
         f"{name} {rate(arms[0].get(f'{name}_rate'))} before, {rate(arms[1].get(f'{name}_rate'))} after"
         for name in ("invalid", "uncommitted")
     )
+    few = [name for cells in tables for name, cell in cells.items() if cell and cell["n_groups"] < FEW_GROUPS]
+    warning = f" Fewer than {FEW_GROUPS} groups, so intervals are too narrow: {', '.join(few)}." if few else ""
     table.caption = _plain(
         f"Brackets: 95 % interval, resampling groups. p: exact McNemar over items, which ignores groups; Holm within "
-        f"tasks, tiers and domains (* not adjusted). Counted as wrong: {changes}." + absent
+        f"tasks, tiers and domains (* not adjusted). Counted as wrong: {changes}." + warning + absent
     )
     return table
 

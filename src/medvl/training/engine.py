@@ -34,7 +34,7 @@ def build_trainer(
         accelerator=config.accelerator,
         devices=config.devices,
         precision=config.precision,
-        max_epochs=config.max_epochs if config.max_steps < 0 else -1,
+        max_epochs=math.ceil(planned_steps(config, batches_per_epoch) * config.accumulate_batches / batches_per_epoch),
         max_steps=config.max_steps,
         accumulate_grad_batches=config.accumulate_batches,
         gradient_clip_val=config.gradient_clip,
@@ -42,9 +42,10 @@ def build_trainer(
         check_val_every_n_epoch=None,
         num_sanity_val_steps=0,
         log_every_n_steps=config.log_every_steps,
-        callbacks=[*callbacks, *([RichProgressBar()] if shows_progress else [])],
+        callbacks=[*callbacks, *([_Bar()] if shows_progress else [])],
         logger=list(loggers),
         enable_progress_bar=shows_progress,
+        enable_checkpointing=any(isinstance(callback, ModelCheckpoint) for callback in callbacks),
         enable_model_summary=False,
         enable_autolog_hparams=False,
         default_root_dir=run,
@@ -112,3 +113,12 @@ def close_loggers(loggers: Sequence[Any]) -> None:
         finish = getattr(logger.experiment, "finish", None)
         if finish is not None:
             finish()
+
+
+class _Bar(RichProgressBar):
+    """Lightning's bar without its version number."""
+
+    def get_metrics(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> dict[str, Any]:
+        metrics: dict[str, Any] = super().get_metrics(trainer, pl_module)
+        metrics.pop("v_num", None)
+        return metrics

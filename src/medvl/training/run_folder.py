@@ -80,7 +80,9 @@ class RunFolder:
             yield
         except KeyboardInterrupt:
             self._end("interrupted", start)
-            raise
+            last = self.shown / "checkpoints" / "last.ckpt"
+            kept = f"the last checkpoint is {last}" if last.is_file() else "there was no checkpoint yet"
+            raise KeyboardInterrupt(f"interrupted; {kept}") from None
         except BaseException as error:
             refusal = None if isinstance(error, MedvlError) else disk_refusal(error)
             if refusal is not None:

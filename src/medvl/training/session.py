@@ -13,6 +13,7 @@ from medvl.answering.letters import answer_all
 from medvl.answering.prediction import Prediction
 from medvl.batching.collator import Batch
 from medvl.benchmark.item import Item
+from medvl.errors import ConfigError
 from medvl.sources.record import Split
 from medvl.training.results import metrics_of, write_answers
 
@@ -72,5 +73,12 @@ def ask(
 
 
 def choose_device(accelerator: str) -> torch.device:
-    """The GPU when there is one and it is not declined, else the CPU."""
-    return torch.device("cuda" if accelerator != "cpu" and torch.cuda.is_available() else "cpu")
+    """The GPU when there is one and it is not declined, else the CPU.
+
+    Raises:
+        ConfigError: A GPU was asked for and there is none.
+    """
+    has_gpu = torch.cuda.is_available()
+    if accelerator == "gpu" and not has_gpu:
+        raise ConfigError(["trainer.accelerator=gpu: torch sees no GPU on this machine; use trainer=cpu"])
+    return torch.device("cuda" if accelerator != "cpu" and has_gpu else "cpu")

@@ -29,7 +29,7 @@ def test_a_good_command_runs_the_program_with_checked_values(command):
     assert "lora.r=3" in job.overrides
     assert "/outputs/" in job.config.paths.run
     assert ended.finished.rows("m") == [
-        {"overrides": job.overrides, "metric": "m", "value": 1.0, "run_folder": job.config.paths.run}
+        {"overrides": job.overrides, "metric": "m", "value": 1.0, "run_folder": os.path.relpath(job.config.paths.run)}
     ]
 
 
@@ -197,3 +197,11 @@ def test_every_key_of_the_schema_can_be_overridden_without_a_plus(root):
     assert set(node) == set(root.model_fields)
     assert node.benchmark.boxes.per == "structure"
     assert "split" not in node or node.split == "test"
+
+
+def test_a_place_that_cannot_be_written_is_refused_before_the_run_starts(command, tmp_path):
+    (tmp_path / "file").write_text("")
+    ended = command(f"paths.outputs={tmp_path / 'file' / 'runs'}")
+    assert ended.code == 7
+    assert "say paths.outputs=DIR" in ended.err
+    assert "Traceback" not in ended.err

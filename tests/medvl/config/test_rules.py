@@ -70,3 +70,8 @@ def test_half_precision_on_the_cpu_is_refused():
 def test_several_devices_are_refused_until_validation_can_gather_them():
     assert "trainer.devices=1" in problems(trainer={"devices": 2})[0]
     assert problems(trainer={"devices": 1}) == []
+
+
+def test_no_step_is_refused_before_anything_is_loaded():
+    assert "trainer.max_steps=0 trains nothing" in problems(trainer={"max_steps": 0})[0]
+    assert problems(trainer={"max_steps": -1}) == []

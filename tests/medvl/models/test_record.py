@@ -43,3 +43,9 @@ def test_a_record_that_cannot_be_read_is_refused(folder, content):
     (folder / "medvl.json").write_bytes(content)
     with pytest.raises(ModelError, match="is not a run record"):
         read_record(folder)
+
+
+def test_a_run_that_has_not_finished_is_said_to_be_the_reason(tmp_path):
+    (tmp_path / "run.json").write_text(json.dumps({"status": "interrupted"}))
+    with pytest.raises(ModelError, match=r"the run .* is interrupted; say adapter=RUN/adapter"):
+        read_record(tmp_path / "adapter")

@@ -203,3 +203,11 @@ def test_a_sweep_without_runs_is_an_empty_table():
 )
 def test_figures_have_three_decimals(shown, expected):
     assert shown == expected
+
+
+def test_cells_of_few_groups_are_named_below_the_table():
+    content = comparison()
+    content["tasks"]["PI"]["n_groups"] = 9
+    text = " ".join(printed(comparison_table(content)).split())
+    assert "Fewer than 10 groups, so intervals are too narrow: PI." in text
+    assert "too narrow" not in printed(comparison_table(comparison()))
