@@ -42,6 +42,8 @@ class ModelConfig(Node):
     """True when the hub asks for an accepted licence and a login."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
+    lr: PositiveFloat = 2e-4
+    """Learning rate that suits an adapter of this base; `optim.lr` takes it unless it is set."""
     training_data_note: Literal["ultrasound", "chest X-ray", "none", "unknown"] = "unknown"
     """Medical pictures that the model's authors declare as training data."""
 
