@@ -48,7 +48,8 @@ class MaskFile:
 
     Attributes:
         path: Absolute path of the mask.
-        value: Grey level of the structure; None means every pixel that is not 0.
+        value: Grey level of the structure; None leaves it to `medvl.imaging.masks.read_mask` (class numbers: above 0;
+            shades of grey: at least half the brightest). A mask of several grey classes needs the level.
         is_outline: True when only the border is drawn. Outlines are filled before boxes are taken.
     """
 
