@@ -37,13 +37,13 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     from medvl.models.base import load_base
     from medvl.reporting import console_lines
     from medvl.reporting.progress import step_progress
-    from medvl.reporting.tables import comparison_table, metrics_table
+    from medvl.reporting.tables import comparison_table, control_table, metrics_table
     from medvl.sources.record import Split
     from medvl.training.fingerprints import fingerprints_of
     from medvl.training.quiet import silence_libraries
     from medvl.training.results import write_comparison
     from medvl.training.run_record import check_same
-    from medvl.training.session import ask, choose_device
+    from medvl.training.session import ask, ask_controls, choose_device
 
     config, console = job.config, get_console()
     silence_libraries()
@@ -58,7 +58,7 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     data.processor = base.processor
     letters = answer_tokens(base.processor).letter_ids
     prints = fingerprints_of(base, data.benchmark, config.model.dtype)
-    split = Split(config.split)
+    split, folder = Split(config.split), run.path / "controls"
     model = base.model
     if config.adapter is not None:
         adapter = check_same(Path(config.adapter), prints, job.overrides)
@@ -70,16 +70,25 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     if config.adapter is None:
         before.write(run.path)
         console.print(metrics_table(before.metrics))
+        with step_progress(console) as bar:
+            controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar)
+        if controls:
+            console.print()
+            console.print(control_table(before.metrics, controls))
         console_lines.whereabouts(console, {"figures": run.shown / "metrics.json"}, [])
         return float(before.metrics["overall"]["macro_accuracy"] or 0.0)
     before.write(run.path / "zero_shot")
     prints = {**prints, "adapter": adapter}
     with step_progress(console) as bar:
         after = ask(model, data, split, letters, prints, bar.of(f"fine-tuned on {split}"))
-    after.write(run.path)
+        after.write(run.path)
+        controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar)
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
     console.print(metrics_table(after.metrics))
     console.print(comparison_table(comparison))
+    if controls:
+        console.print()
+        console.print(control_table(after.metrics, controls))
     console_lines.whereabouts(console, {"figures": run.shown / "comparison.json"}, [])
     return float(after.metrics["overall"]["macro_accuracy"] or 0.0)
 

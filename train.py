@@ -47,7 +47,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.reporting import console_lines
     from medvl.reporting.build_table import exposure_table
     from medvl.reporting.progress import step_progress
-    from medvl.reporting.tables import comparison_table
+    from medvl.reporting.tables import comparison_table, control_table
     from medvl.sources.record import Split
     from medvl.training import engine
     from medvl.training.evaluation_callback import EvaluationCallback, log_everywhere, watchable
@@ -55,7 +55,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.training.quiet import silence_libraries
     from medvl.training.results import write_comparison
     from medvl.training.run_folder import hyperparameters, point_latest
-    from medvl.training.session import ask, choose_device
+    from medvl.training.session import ask, ask_controls, choose_device
     from medvl.training.sft_module import SftModule
 
     config, console = job.config, get_console()
@@ -113,7 +113,10 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     save_adapter(model, run.path / "adapter", run_record(base, job.composed, prints))
     with step_progress(console) as bar:
         after = ask(model, data, Split.TEST, letters, prints, bar.of("fine-tuned on test"))
-    after.write(run.path)
+        after.write(run.path)
+        controls = ask_controls(
+            model, data, Split.TEST, letters, prints, config.eval.controls, run.path / "controls", bar
+        )
     log_everywhere(loggers, logged_metrics(after.metrics, "test"), trainer.global_step)
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
     engine.close_loggers(loggers)
@@ -126,6 +129,9 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     )
     console.print()
     console.print(comparison_table(comparison))
+    if controls:
+        console.print()
+        console.print(control_table(after.metrics, controls))
     console_lines.whereabouts(
         console,
         {"run folder": run.shown, "adapter": run.shown / "adapter", "comparison": run.shown / "comparison.json"},

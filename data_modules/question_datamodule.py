@@ -15,6 +15,8 @@ from torch.utils.data import DataLoader
 from medvl.batching.collator import Batch, Collator
 from medvl.batching.dataset import ItemDataset
 from medvl.batching.loading import QuestionLoader
+from medvl.batching.permuted import permute_answers
+from medvl.batching.picture_control import PictureControl
 from medvl.batching.sampler import TaskMixSampler
 from medvl.batching.subset import stratified_subset
 from medvl.benchmark.build import Recipe, build_benchmark
@@ -120,6 +122,8 @@ class QuestionDataModule(pl.LightningDataModule):
     def train_dataloader(self) -> DataLoader[Batch]:
         """Batches with answers, drawn by the task mix."""
         items = self.items(Split.TRAIN)
+        if self._config.debug.permute_answers:
+            items = permute_answers(items, self._config.seed)
         sampler = TaskMixSampler(items, self._mix or TaskMixConfig(), self._config.seed)
         return self._loader(items, self._config.data.batch_size, with_answer=True, sampler=sampler)
 
@@ -131,16 +135,22 @@ class QuestionDataModule(pl.LightningDataModule):
         """Question batches of test, in a fixed order."""
         return self.question_loader(Split.TEST)
 
-    def question_loader(self, split: Split) -> DataLoader[Batch]:
-        """Question batches of a split, in a fixed order."""
-        return self._loader(self.items(split), self._config.eval.batch_size, with_answer=False)
+    def question_loader(self, split: Split, control: PictureControl | None = None) -> DataLoader[Batch]:
+        """Question batches of a split, in a fixed order, with their pictures or with what a control shows instead."""
+        return self._loader(self.items(split), self._config.eval.batch_size, with_answer=False, control=control)
 
     def _loader(
-        self, items: list[Item], batch_size: int, *, with_answer: bool, sampler: TaskMixSampler | None = None
+        self,
+        items: list[Item],
+        batch_size: int,
+        *,
+        with_answer: bool,
+        sampler: TaskMixSampler | None = None,
+        control: PictureControl | None = None,
     ) -> DataLoader[Batch]:
         if self.processor is None:
             raise RuntimeError("hand over the processor first: datamodule.processor = ...")
-        dataset = ItemDataset(items, self._root)
+        dataset = ItemDataset(items, self._root, control, self._config.seed)
         workers = self._config.data.num_workers
         return QuestionLoader(
             dataset,  # type: ignore[arg-type]  # the collator turns samples into batches

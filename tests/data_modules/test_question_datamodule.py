@@ -4,9 +4,11 @@ import subprocess
 import sys
 
 import pytest
+import torch
 
 import data_modules.question_datamodule as module
 from data_modules.question_datamodule import QuestionDataModule
+from medvl.batching.picture_control import PictureControl
 from medvl.benchmark.store import Benchmark
 from medvl.config.schema import (
     BenchmarkConfig,
@@ -124,6 +126,28 @@ def test_overfitting_uses_the_same_few_train_items_everywhere(configure, tiny_ba
     asked = [item.item_id for batch in data.val_dataloader() for item in batch.items]
     assert asked == [item.item_id for item in few]
     assert trained == set(asked)
+
+
+def test_permuted_answers_reach_training_and_nothing_else(configure, tiny_base):
+    honest = ready(configure(), tiny_base.processor)
+    permuted = ready(configure(debug=DebugConfig(permute_answers=True)), tiny_base.processor)
+    answers = {item.item_id: item.answer_index for item in honest.items(Split.TRAIN)}
+    trained = [item for batch in permuted.train_dataloader() for item in batch.items]
+    assert any(item.answer_index != answers[item.item_id] for item in trained)
+    assert permuted.items(Split.TEST) == honest.items(Split.TEST)
+
+
+def test_a_control_changes_the_pictures_and_not_the_questions(configure, tiny_base):
+    data = ready(configure(eval=EvalConfig(batch_size=6)), tiny_base.processor)
+    seen = list(data.question_loader(Split.TEST))
+    for control in PictureControl:
+        asked = list(data.question_loader(Split.TEST, control))
+        assert [b.items for b in asked] == [b.items for b in seen]
+        pictures = [b.inputs.get("pixel_values") for b in asked]
+        if control is PictureControl.TEXT_ONLY:
+            assert pictures == [None] * len(seen)
+        else:
+            assert not any(torch.equal(a, b.inputs["pixel_values"]) for a, b in zip(pictures, seen, strict=True))
 
 
 @pytest.mark.parametrize("debug", [DebugConfig(), DebugConfig(overfit_items=4)])

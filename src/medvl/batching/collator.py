@@ -28,6 +28,7 @@ class Batch:
             picture tensors of the model's processor.
         labels: int64 [B, T]: token ids of the answer and the end of turn, IGNORED elsewhere. None in a question batch.
         answer_position: int64 [B]: position whose logits predict the answer letter.
+        shown: The items whose pictures the rows show, where they are not their own.
     """
 
     def __init__(
@@ -36,17 +37,19 @@ class Batch:
         inputs: dict[str, torch.Tensor],
         labels: torch.Tensor | None,
         answer_position: torch.Tensor,
+        shown: tuple[Item, ...] | None = None,
     ) -> None:
         self.items = items
         self.inputs = inputs
         self.labels = labels
         self.answer_position = answer_position
+        self.shown = items if shown is None else shown
 
     @property
     def same_picture(self) -> list[int]:
         """For each row, the first row that shows the same pixels and the same box."""
         first: dict[tuple[object, ...], int] = {}
-        return [first.setdefault((item.sha256_pixels, item.bbox_xyxy_px), row) for row, item in enumerate(self.items)]
+        return [first.setdefault((item.sha256_pixels, item.bbox_xyxy_px), row) for row, item in enumerate(self.shown)]
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch with its tensors on a device."""
@@ -55,6 +58,7 @@ class Batch:
             {name: tensor.to(device) for name, tensor in self.inputs.items()},
             None if self.labels is None else self.labels.to(device),
             self.answer_position.to(device),
+            self.shown,
         )
 
 
@@ -83,12 +87,16 @@ class Collator:
                 the processor cut an answer off.
         """
         items = tuple(sample.item for sample in samples)
-        texts = [render(self._processor, self._plain_text(item)) for item in items]
+        pictures = [[Image.fromarray(sample.pixels)] for sample in samples if sample.pixels is not None]
+        if pictures and len(pictures) < len(samples):
+            raise ValueError("a batch holds questions with pictures or questions without, not both")
+        shown = tuple(sample.shown or sample.item for sample in samples)
+        texts = [render(self._processor, self._plain_text(item), picture=bool(pictures)) for item in items]
         if self._with_answer:
             texts = [text + self.tokens.endings[item.answer_letter] for text, item in zip(texts, items, strict=True)]
         encoded = self._processor(
             text=texts,
-            images=[[Image.fromarray(sample.pixels)] for sample in samples],
+            images=pictures or None,
             padding=True,
             padding_side="right",
             add_special_tokens=self.tokens.adds_special_tokens,
@@ -99,7 +107,7 @@ class Collator:
         lengths = inputs["attention_mask"].sum(dim=1)
         self._check_lengths(items, lengths)
         if not self._with_answer:
-            return Batch(items, inputs, None, lengths - 1)
+            return Batch(items, inputs, None, lengths - 1, shown)
         labels = torch.full_like(inputs["input_ids"], IGNORED)
         first = torch.empty_like(lengths)
         for row, item in enumerate(items):
@@ -113,7 +121,7 @@ class Collator:
                 )
             labels[row, end - len(ids) : end] = inputs["input_ids"][row, end - len(ids) : end]
             first[row] = end - len(ids) - 1
-        return Batch(items, inputs, labels, first)
+        return Batch(items, inputs, labels, first, shown)
 
     def _plain_text(self, item: Item) -> str:
         text = question_text(item)

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from torch.utils.data import Dataset
 
+from medvl.batching.picture_control import BLANK_GREY, PictureControl, shuffled_partners
 from medvl.benchmark.item import Item
 from medvl.errors import DataError
 from medvl.imaging.overlay import draw_red_box
@@ -22,11 +23,13 @@ class Sample:
 
     Attributes:
         item: The item.
-        pixels: uint8 [H, W, 3] RGB, red box drawn.
+        pixels: uint8 [H, W, 3] RGB, red box drawn. None for a question without a picture.
+        shown: The item whose picture and box it is; None for the item's own.
     """
 
     item: Item
-    pixels: npt.NDArray[np.uint8]
+    pixels: npt.NDArray[np.uint8] | None
+    shown: Item | None = None
 
 
 class ItemDataset(Dataset[Sample]):
@@ -35,19 +38,30 @@ class ItemDataset(Dataset[Sample]):
     Args:
         items: Items, in order.
         root: Data root that their picture paths are relative to.
+        control: What stands in the place of the pictures; None shows them.
+        seed: Seed of shuffled pictures.
 
     Asking for an item raises a DataError when its picture cannot be read or is no longer the one it was built from.
     """
 
-    def __init__(self, items: Sequence[Item], root: Path) -> None:
+    def __init__(self, items: Sequence[Item], root: Path, control: PictureControl | None = None, seed: int = 0) -> None:
         self.items = list(items)
         self._root = root
+        self._control = control
+        self._shown = shuffled_partners(self.items, seed) if control is PictureControl.SHUFFLED else self.items
 
     def __len__(self) -> int:
         return len(self.items)
 
     def __getitem__(self, index: int) -> Sample:
-        item = self.items[index]
+        item, shown = self.items[index], self._shown[index]
+        if self._control is PictureControl.TEXT_ONLY:
+            return Sample(item, None)
+        if self._control is PictureControl.BLANK:
+            return Sample(item, np.full((item.height, item.width, 3), BLANK_GREY, dtype=np.uint8))
+        return Sample(item, self._picture(shown), shown)
+
+    def _picture(self, item: Item) -> npt.NDArray[np.uint8]:
         pixels = read_picture(self._root / item.picture, item.frame)
         if pixels.shape[:2] != (item.height, item.width):
             raise DataError(
@@ -61,4 +75,4 @@ class ItemDataset(Dataset[Sample]):
             )
         if item.bbox_xyxy_px is not None:
             pixels = draw_red_box(pixels, item.bbox_xyxy_px)
-        return Sample(item, pixels)
+        return pixels

@@ -22,9 +22,10 @@ def question_text(item: Item) -> str:
     return "\n".join([item.question, *options, INSTRUCTION])
 
 
-def conversation(text: str, answer: str | None = None) -> list[dict[str, Any]]:
+def conversation(text: str, answer: str | None = None, *, picture: bool = True) -> list[dict[str, Any]]:
     """Messages in the form that chat templates take: one picture and the text, then the answer when given."""
-    user = {"role": "user", "content": [{"type": "image"}, {"type": "text", "text": text}]}
+    shown = [{"type": "image"}] if picture else []
+    user = {"role": "user", "content": [*shown, {"type": "text", "text": text}]}
     if answer is None:
         return [user]
     return [user, {"role": "assistant", "content": [{"type": "text", "text": answer}]}]
@@ -47,13 +48,13 @@ class AnswerTokens:
     adds_special_tokens: bool
 
 
-def render(processor: Any, text: str, answer: str | None = None) -> str:
+def render(processor: Any, text: str, answer: str | None = None, *, picture: bool = True) -> str:
     """Conversation as the chat template writes it, with the generation prompt when there is no answer.
 
     Raises:
         ModelError: The template cannot be rendered.
     """
-    messages = conversation(text, answer)
+    messages = conversation(text, answer, picture=picture)
     try:
         return str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer is None))
     except Exception as error:  # a template can raise anything

@@ -211,6 +211,8 @@ class EvalConfig(Node):
     """Most items of val asked at each validation (stratified by task, seeded); None asks all."""
     test_items: Positive | None = None
     """Most items of test asked; None asks all."""
+    controls: list[Literal["text_only", "blank", "shuffled"]] = []
+    """Asked again without their pictures (does the model look?): no picture, a blank one, that of another item."""
 
 
 class PathsConfig(Node):
@@ -229,6 +231,8 @@ class DebugConfig(Node):
 
     overfit_items: Positive | None = None
     """Train, validate and test on the same few train items (spread over tasks): the loop must learn them all."""
+    permute_answers: bool = False
+    """Train on answers dealt out anew among the questions of a task: every task must end at chance."""
 
 
 class EntryConfig(Node):

@@ -62,7 +62,8 @@ def _encode_once(bare: Any, inputs: dict[str, Any], same_picture: Sequence[int])
     """Inputs with the features of distinct pictures in place of the pixels of every row."""
     distinct = sorted(set(same_picture))
     family = FAMILIES.get(bare.config.model_type)
-    if family is None or not family.encodes_pictures_once or len(distinct) == len(same_picture):
+    shares = family is not None and family.encodes_pictures_once and "pixel_values" in inputs
+    if not shares or len(distinct) == len(same_picture):
         return inputs
     rest = {name: value for name, value in inputs.items() if name != "pixel_values"}
     encoded = bare.model.get_image_features(pixel_values=inputs["pixel_values"][distinct], return_dict=True)

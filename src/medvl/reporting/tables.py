@@ -132,6 +132,39 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
     return table
 
 
+def control_table(metrics: dict[str, Any], controls: Mapping[str, dict[str, Any]]) -> Table:
+    """Table of one model's accuracy with the pictures and without them: does it look?
+
+    Args:
+        metrics: Content of `metrics.json` with the pictures.
+        controls: Control -> content of its `metrics.json`.
+
+    Returns:
+        Table of at most 80 columns: tasks and overall, intervals on a second line.
+    """
+    table = _table(f"does it look? {metrics['split']} split, with the pictures and without")
+    table.add_column("", overflow="fold", min_width=8)
+    for header in ("n", "chance", "majority", "picture", *(name.replace("_", " ") for name in controls)):
+        table.add_column(header, justify="right", overflow="fold")
+    arms = [metrics, *controls.values()]
+
+    def row(name: str, cells: Sequence[dict[str, Any]]) -> list[str | Text]:
+        first = cells[0]
+        accuracies = [_stacked(rate(cell["accuracy"]), interval(cell["ci95"])) for cell in cells]
+        return [_plain(name), f"{first['n']:,}", rate(first["chance"]), rate(first["majority"]), *accuracies]
+
+    for task, cell in metrics["tasks"].items():
+        if cell is not None:
+            table.add_row(*row(task, [arm["tasks"][task] for arm in arms]))
+    table.add_section()
+    table.add_row(*row("overall", [arm["overall"] for arm in arms]))
+    table.caption = _plain(
+        "A model that looks falls to the level of chance or of the majority answer without its pictures. What it keeps "
+        "above both comes from the text."
+    )
+    return table
+
+
 def sweep_table(rows: list[dict[str, Any]]) -> Table:
     """Table of the runs of a sweep, in the order given.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -12,6 +13,7 @@ import torch
 from medvl.answering.letters import answer_all
 from medvl.answering.prediction import Prediction
 from medvl.batching.collator import Batch
+from medvl.batching.picture_control import PictureControl
 from medvl.benchmark.item import Item
 from medvl.errors import ConfigError
 from medvl.sources.record import Split
@@ -24,7 +26,7 @@ class Questions(Protocol):
     def items(self, split: Split) -> list[Item]:
         """Items of a split."""
 
-    def question_loader(self, split: Split) -> Iterable[Batch]:
+    def question_loader(self, split: Split, control: PictureControl | None = None) -> Iterable[Batch]:
         """Question batches of a split, in the order of its items."""
 
 
@@ -54,6 +56,7 @@ def ask(
     letter_ids: dict[str, int],
     fingerprints: dict[str, str],
     progress: Callable[[int, int], None] | None = None,
+    control: PictureControl | None = None,
 ) -> Evaluation:
     """Ask a model all questions of a split.
 
@@ -64,12 +67,49 @@ def ask(
         letter_ids: Letter -> token id at the answer position.
         fingerprints: What the figures are made from.
         progress: Called with (items answered, items in all).
+        control: What stands in the place of the pictures; None shows them.
     """
     items = questions.items(split)
     device = next(model.parameters()).device
     report = None if progress is None else lambda done: progress(done, len(items))
-    predictions = answer_all(model, questions.question_loader(split), letter_ids, device, report)
-    return Evaluation(items, predictions, metrics_of(items, predictions, fingerprints))
+    predictions = answer_all(model, questions.question_loader(split, control), letter_ids, device, report)
+    shown = {} if control is None else {"picture_control": str(control)}
+    return Evaluation(items, predictions, metrics_of(items, predictions, fingerprints | shown))
+
+
+def ask_controls(
+    model: Any,
+    questions: Questions,
+    split: Split,
+    letter_ids: dict[str, int],
+    fingerprints: dict[str, str],
+    controls: Sequence[str],
+    folder: Path,
+    progress: Callable[[str, int, int], None] | None = None,
+) -> dict[str, dict[str, Any]]:
+    """Ask the questions of a split again under each control, and write the answers to `folder/CONTROL`.
+
+    Args:
+        model: The model, on its device.
+        questions: The benchmark's questions.
+        split: Which of them.
+        letter_ids: Letter -> token id at the answer position.
+        fingerprints: What the figures are made from.
+        controls: Values of `PictureControl`.
+        folder: Where the answers go, a folder each.
+        progress: Called with (what, items answered, items in all).
+
+    Returns:
+        Control -> content of its `metrics.json`.
+    """
+    found = {}
+    for name in controls:
+        label = f"{name.replace('_', ' ')} on {split}"
+        report = None if progress is None else partial(progress, label)
+        asked = ask(model, questions, split, letter_ids, fingerprints, report, PictureControl(name))
+        asked.write(folder / name)
+        found[name] = asked.metrics
+    return found
 
 
 def choose_device(accelerator: str) -> torch.device:

@@ -49,6 +49,31 @@ def test_the_answer_position_is_the_one_before_the_letter(family_base):
     assert torch.equal(batch.answer_position, first - 1)
 
 
+def test_a_text_only_batch_has_no_picture_and_ends_like_the_others(family_base):
+    collate = Collator(family_base.processor, with_answer=False)
+    with_pictures = collate(samples())
+    blind = collate([Sample(sample.item, None) for sample in samples()])
+    assert not [name for name in blind.inputs if name not in ("input_ids", "attention_mask", "token_type_ids")]
+    picture = family_base.processor.tokenizer.convert_tokens_to_ids(family_base.processor.image_token)
+    assert (with_pictures.inputs["input_ids"] == picture).any()
+    assert not (blind.inputs["input_ids"] == picture).any()
+    for row, (end, seen) in enumerate(zip(blind.answer_position, with_pictures.answer_position, strict=True)):
+        tail = blind.inputs["input_ids"][row, : end + 1][-20:]
+        assert torch.equal(tail, with_pictures.inputs["input_ids"][row, : seen + 1][-20:])
+
+
+def test_questions_with_and_without_pictures_do_not_mix(processor):
+    one, other, *_ = samples()
+    with pytest.raises(ValueError, match="not both"):
+        Collator(processor, with_answer=False)([one, Sample(other.item, None)])
+
+
+def test_rows_that_borrow_one_picture_share_it(processor):
+    one, other, *_ = samples()
+    borrowed = Sample(other.item, one.pixels, one.item)
+    assert Collator(processor, with_answer=False)([one, borrowed, other]).same_picture == [0, 0, 2]
+
+
 def test_a_question_batch_stops_at_the_same_answer_position(family_base):
     with_answer = Collator(family_base.processor, with_answer=True)(samples())
     question = Collator(family_base.processor, with_answer=False)(samples())

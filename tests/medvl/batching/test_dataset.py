@@ -6,6 +6,7 @@ from mini_items import make_item
 from PIL import Image
 
 from medvl.batching.dataset import ItemDataset
+from medvl.batching.picture_control import BLANK_GREY, PictureControl
 from medvl.errors import DataError
 from medvl.imaging.reading import pixel_hash
 
@@ -68,3 +69,34 @@ def test_grey_palette_and_alpha_copies_of_a_frame_give_the_same_sample(root):
     for mode in ("L", "P", "RGBA", "LA"):
         Image.fromarray(GREY).convert(mode).save(root / "a.png")
         assert np.array_equal(ItemDataset([ITEM], root)[0].pixels, RGB)
+
+
+def test_a_blank_picture_has_the_size_of_its_own_and_no_box(root):
+    boxed = dataclasses.replace(ITEM, bbox_xyxy_px=(10.0, 8.0, 20.0, 18.0))
+    pixels = ItemDataset([boxed], root, PictureControl.BLANK)[0].pixels
+    assert pixels.shape == RGB.shape
+    assert np.unique(pixels).tolist() == [BLANK_GREY]
+
+
+def test_a_text_only_question_has_no_picture_and_needs_no_file(tmp_path):
+    sample = ItemDataset([ITEM], tmp_path, PictureControl.TEXT_ONLY)[0]
+    assert sample.pixels is None
+    assert sample.item is ITEM
+
+
+def test_shuffled_pictures_come_with_the_box_of_their_own_item(root):
+    other = 255 - GREY
+    Image.fromarray(other).save(root / "b.png")
+    partner = dataclasses.replace(
+        ITEM,
+        item_id="other",
+        group="else",
+        picture="b.png",
+        sha256_pixels=pixel_hash(np.repeat(other[..., None], 3, axis=2)),
+        bbox_xyxy_px=(10.0, 8.0, 20.0, 18.0),
+    )
+    sample = ItemDataset([ITEM, partner], root, PictureControl.SHUFFLED)[0]
+    plain = ItemDataset([ITEM, partner], root)
+    assert sample.item is ITEM
+    assert sample.shown is partner
+    assert np.array_equal(sample.pixels, plain[1].pixels)

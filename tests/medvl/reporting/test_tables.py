@@ -4,7 +4,7 @@ import re
 import pytest
 from rich.console import Console
 
-from medvl.reporting.tables import comparison_table, metrics_table, p_value, rate, signed, sweep_table
+from medvl.reporting.tables import comparison_table, control_table, metrics_table, p_value, rate, signed, sweep_table
 
 
 def cell(accuracy, n=11332, **words):
@@ -211,3 +211,13 @@ def test_cells_of_few_groups_are_named_below_the_table():
     text = " ".join(printed(comparison_table(content)).split())
     assert "Fewer than 10 groups, so intervals are too narrow: PI." in text
     assert "too narrow" not in printed(comparison_table(comparison()))
+
+
+def test_the_look_table_gives_accuracy_with_and_without_pictures_beside_the_trivial_levels():
+    blind = metrics() | {"overall": cell(0.31), "tasks": {t: cell(0.27) for t in ("PI", "VC", "FO", "CD", "VG")}}
+    text = printed(control_table(metrics() | {"tasks": metrics()["tasks"] | {"CD": None}}, {"text_only": blind}))
+    assert "text only" in text
+    row = line(text, "PI").split()
+    assert row == ["PI", "11,332", "0.250", "0.400", "0.812", "0.270"]
+    assert line(text, "overall").split()[-2:] == ["0.700", "0.310"]
+    assert not [row for row in text.splitlines() if row.startswith("CD")]

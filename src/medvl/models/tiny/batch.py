@@ -30,9 +30,6 @@ class Block:
         letter_at: [B] index into S of the letter, for exchanges with options; -1 elsewhere.
         exchanges: The exchanges, in row order.
         picture_of: [B] index of each row's picture; None for rows without a picture.
-        positions: [B, T] positions of rows without a picture; None counts from 0.
-        inserted: [N, 2] picture and token of the picture tokens that stand in the rows themselves, row by row.
-        inserted_at: [N, 2] row and column of each.
     """
 
     ids: torch.Tensor
@@ -43,9 +40,6 @@ class Block:
     letter_at: torch.Tensor
     exchanges: tuple[Exchange, ...]
     picture_of: torch.Tensor | None = None
-    positions: torch.Tensor | None = None
-    inserted: torch.Tensor | None = None
-    inserted_at: torch.Tensor | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,52 +65,6 @@ def make_seen_blocks(
         block = make_block([exchanges[i] for i in rows], pad)
         blocks.append(replace(block, picture_of=torch.tensor([picture_of[i] for i in rows])))
     return tuple(blocks)
-
-
-def with_gaps(block: Block, gaps: Sequence[int], opening: int) -> Block:
-    """Move each row's question away from the opening of the turn, as if that many tokens stood between them.
-
-    Lookups learnt without this work at one distance only and fail once a picture comes first.
-    """
-    positions = torch.arange(block.ids.shape[1]).repeat(len(gaps), 1)
-    positions[:, opening:] += torch.tensor(gaps)[:, None]
-    return replace(block, positions=positions)
-
-
-def make_partial_block(
-    rng: np.random.Generator,
-    exchanges: Sequence[Exchange],
-    pad: int,
-    scaffold: Scaffold,
-    pictures: int,
-    tokens: int,
-    widest: int,
-) -> Block:
-    """Lay text-only exchanges out behind a few tokens of some picture each.
-
-    Args:
-        rng: Source of randomness.
-        exchanges: The exchanges.
-        pad: Padding id.
-        scaffold: Fixed ids.
-        pictures: Pictures of the batch.
-        tokens: Tokens of a picture.
-        widest: Most tokens a row gets.
-    """
-    counts = rng.integers(0, widest + 1, len(exchanges))
-    n_open = len(scaffold.opening)
-    moved = [
-        replace(e, prompt=(*(pad,) * int(n), scaffold.line, *e.prompt)) for e, n in zip(exchanges, counts, strict=True)
-    ]
-    block = make_block(moved, pad, scaffold.opening)
-    chosen = [(int(rng.integers(pictures)), np.sort(rng.permutation(tokens)[:n])) for n in counts]
-    inserted = [(picture, int(token)) for picture, of_row in chosen for token in of_row]
-    at = [(row, n_open + column) for row, n in enumerate(counts) for column in range(n)]
-    return replace(
-        block,
-        inserted=torch.tensor(inserted, dtype=torch.long).reshape(-1, 2),
-        inserted_at=torch.tensor(at, dtype=torch.long).reshape(-1, 2),
-    )
 
 
 def make_block(exchanges: Sequence[Exchange], pad: int, opening: Sequence[int] = ()) -> Block:
@@ -203,14 +151,8 @@ def block_logits(
             cache = DynamicCache()
             for layer, (keys, values) in enumerate(prefix):
                 cache.update(keys[block.picture_of], values[block.picture_of], layer)
-        embedded = embed(block.ids)
-        if block.inserted is not None and block.inserted_at is not None and features is not None:
-            chosen = features[block.inserted[:, 0], block.inserted[:, 1]]
-            embedded = embedded.index_put(tuple(block.inserted_at.T), chosen)
         # Rows are padded on the right, so the causal mask already hides the padding from every supervised position.
-        hidden = decoder(
-            inputs_embeds=embedded, position_ids=block.positions, cache=cache, use_cache=cache is not None
-        ).last_hidden_state
+        hidden = decoder(inputs_embeds=embed(block.ids), cache=cache, use_cache=cache is not None).last_hidden_state
         out.append((block, model.lm_head(hidden[block.rows, block.columns])))
     return out
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from medvl.models.tiny.architecture import TinySize
 from medvl.models.tiny.curriculum import PARTS, Plan
-from medvl.models.tiny.scenes import HELD_OUT_SHARE
+from medvl.models.tiny.shapes import SHAPES
 
 
 def write_card(
@@ -66,9 +66,7 @@ def write_card(
         "kept in.",
         "",
         "Muon for the matrices, AdamW for the rest. The curve is in `curve.csv` (accuracy on the fresh questions of "
-        "training since the row before). The turning points of `medvl.models.tiny.curriculum` were set while this "
-        "model was trained, and until step 1239 of the joint part a tenth of the questions were yes/no statements, "
-        "which the script no longer draws. A rerun follows the same turning points and does not give the same bits.",
+        "training since the row before); `python benchmarks/tiny_curve.py` reruns its beginning and compares.",
         "",
         "## What it reaches",
         "",
@@ -78,7 +76,7 @@ def write_card(
     if fresh and held_out:
         lines += [
             f"Lettered questions with two to four options: {fresh['all']:.3f} on {questions[0]:,} questions about "
-            f"fresh scenes, {held_out['all']:.3f} on {questions[1]:,} about the one in {HELD_OUT_SHARE} combinations "
+            f"fresh scenes, {held_out['all']:.3f} on {questions[1]:,} about the one in {len(SHAPES)} combinations "
             "of shape, surface and tone that were never trained.",
             "",
             "| kind | fresh | held-out combinations |",

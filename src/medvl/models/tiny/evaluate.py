@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from transformers import AutoModelForImageTextToText, AutoTokenizer, LlavaForConditionalGeneration
 
+from medvl.models.tiny.asking import choose
 from medvl.models.tiny.batch import Batch, block_logits, letter_hits, make_block, make_seen_blocks
 from medvl.models.tiny.curriculum import Curriculum, Plan, draw_scenes
 
@@ -52,8 +53,7 @@ def scene_accuracy(
         scenes, facts = draw_scenes(rng, per_batch, held_out=held_out)
         exchanges = []
         for of_scene in facts:
-            order = rng.permutation(len(of_scene))
-            exchanges += [curriculum.asker.lettered(rng, of_scene[order[i % len(order)]]) for i in range(QUESTIONS)]
+            exchanges += [curriculum.asker.lettered(rng, fact) for fact in choose(rng, of_scene, QUESTIONS)]
         picture_of = np.repeat(np.arange(len(scenes)), QUESTIONS).tolist()
         blocks = make_seen_blocks(exchanges, picture_of, curriculum.pad)
         with torch.no_grad():

@@ -22,7 +22,7 @@ from medvl.models.tiny.tokenizer import train_tokenizer
 CURVE_FILE, WEIGHTS_FILE = "curve.csv", "model.safetensors"
 
 
-def export_checkpoint(out: Path, target: Path, plan: Plan, size: TinySize, *, pictures: int = 800) -> str:
+def export_checkpoint(out: Path, target: Path, plan: Plan, size: TinySize, *, pictures: int = 2000) -> str:
     """Write the folder that `from_pretrained` reads, with the accuracy it reaches in its card.
 
     Args:
@@ -71,8 +71,8 @@ def export_checkpoint(out: Path, target: Path, plan: Plan, size: TinySize, *, pi
     return digest
 
 
-def _join_curves(out: Path, target: Path, every: int = 250) -> None:
-    """Thin the curves of the parts out into one small table: the rows at every `every`-th step and the last."""
+def _join_curves(out: Path, target: Path, first: int = 50, every: int = 250) -> None:
+    """Thin the curves of the parts out into one small table: rows of the first, every `every`-th and the last step."""
     rows: list[list[str]] = []
     head: list[str] = []
     for part in PARTS:
@@ -82,6 +82,6 @@ def _join_curves(out: Path, target: Path, every: int = 250) -> None:
         with path.open(newline="") as file:
             head, *body = list(csv.reader(file))
         last = body[-1][1] if body else ""
-        rows += [row for row in body if int(row[1]) % every == 0 or row[1] == last]
+        rows += [row for row in body if int(row[1]) % every == 0 or row[1] in (str(first), last)]
     with target.open("w", newline="") as file:
         csv.writer(file).writerows([head, *rows])

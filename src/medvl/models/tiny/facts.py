@@ -8,6 +8,8 @@ from medvl.models.tiny.scenes import DIRECTIONS, MARKS, PLACES, SIZES, TONES, Sc
 from medvl.models.tiny.shapes import EDGES, SHAPES, STRIPES, TEXTURES
 
 COUNTS = ("one", "two", "three", "four", "five", "six")
+NAMEABLE = 4
+"""Most objects of a group of which one is asked for by its name."""
 POSES = tuple(
     f"points {way}, mark {where}"
     for ways, wheres in ((("up", "down"), ("left", "right")), (("left", "right"), ("above", "below")))
@@ -24,11 +26,13 @@ class Kind:
         name: Name in the curve.
         answers: All answers; the wrong options are drawn from them.
         questions: Wordings.
+        weight: How often it is asked where it can be, beside the others of a scene; more for what is rare or hard.
     """
 
     name: str
     answers: tuple[str, ...]
     questions: tuple[str, ...]
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,66 +54,74 @@ KINDS: dict[str, Kind] = {
     kind.name: kind
     for kind in (
         Kind("shape", SHAPES, ("Which shape is this?", "What does the picture show?")),
-        Kind("tone", tuple(TONES), ("What is the tone of the shape?", "Which tone does it have?")),
+        Kind("tone", tuple(TONES), ("What is the tone of the shape?", "Which tone does it have?"), weight=0.7),
         Kind("texture", TEXTURES, ("What is the texture?", "How is the surface filled?")),
-        Kind("fill", ("filled", "hollow"), ("Is the shape filled or hollow?", "Which is it?")),
+        Kind("fill", ("filled", "hollow"), ("Is the shape filled or hollow?", "Which is it?"), weight=0.5),
         Kind("edge", EDGES, ("What is the edge like?", "Describe the outline.")),
-        Kind("size", tuple(SIZES), ("How large is the shape?", "Which size is it?")),
+        Kind("size", tuple(SIZES), ("How large is the shape?", "Which size is it?"), weight=0.4),
         Kind("place", PLACES, ("Where is the shape?", "What is the position of the object?")),
         Kind(
             "gap",
             ("closed outline", "broken outline"),
             ("Is the outline complete?", "Which kind of outline is this?"),
+            weight=1.3,
         ),
-        Kind("mark", MARKS, ("What is inside the shape?", "What does the shape contain?")),
-        Kind("stripe", STRIPES, ("Which direction do the stripes have?", "How do the lines run?")),
-        Kind("count", COUNTS, ("How many objects are there?", "What is the number of shapes?")),
+        Kind("mark", MARKS, ("What is inside the shape?", "What does the shape contain?"), weight=4),
+        Kind("stripe", STRIPES, ("Which direction do the stripes have?", "How do the lines run?"), weight=3),
+        Kind("count", COUNTS, ("How many objects are there?", "What is the number of shapes?"), weight=0.6),
         Kind(
             "boxed shape",
             SHAPES,
             ("What is in the red box?", "What does the red box show?", "Which shape does the red box mark?"),
+            weight=1.2,
         ),
         Kind(
             "boxed tone",
             tuple(TONES),
             ("Which tone is in the red box?", "What is the tone of the marked object?"),
+            weight=0.8,
         ),
         Kind(
             "boxed texture",
             (*TEXTURES, "hollow"),
             ("How is the object in the red box filled?", "What is the texture in the red box?"),
         ),
-        Kind("box place", PLACES, ("Where is the red box?", "What is the position of the red box?")),
-        Kind("present", SHAPES, ("Which of these shapes is in the picture?", "What do you see?")),
-        Kind("tone of", tuple(TONES), ("What is the tone of the {}?", "The {} is of which tone?")),
-        Kind("place of", PLACES, ("Where is the {}?", "What is the position of the {}?")),
-        Kind("pose", POSES, ("What is the direction of the figure?", "How does the figure lie?")),
+        Kind("box place", PLACES, ("Where is the red box?", "What is the position of the red box?"), weight=0.8),
+        Kind("present", SHAPES, ("Which of these shapes is in the picture?", "What do you see?"), weight=0.9),
+        Kind("tone of", tuple(TONES), ("What is the tone of the {}?", "The {} is of which tone?"), weight=3),
+        Kind("place of", PLACES, ("Where is the {}?", "What is the position of the {}?"), weight=2.5),
+        Kind("pose", POSES, ("What is the direction of the figure?", "How does the figure lie?"), weight=2),
         Kind("way", DIRECTIONS, ("Where does the round end point?", "Which way does the figure point?")),
         Kind(
             "side",
             ("left", "right", "above", "below"),
             ("On which side is the mark?", "Where is the mark?"),
+            weight=1.3,
         ),
         Kind(
             "side mark",
             ("dots", "line", "triangle"),
             ("What is the mark beside the body?", "Which mark does the figure have?"),
+            weight=1.2,
         ),
         Kind(
             "boxed mark",
             MARKS[1:],
             ("What is in the red box?", "What does the red box show?", "Which mark is in the red box?"),
+            weight=2,
         ),
         Kind("inner count", COUNTS[:4], ("How many things are inside?", "How many marks are inside?")),
         Kind(
             "inner place",
             tuple(PLACES[i] for i in (0, 2, 6, 8)),
             ("Where inside is the {}?", "In which corner is the {}?"),
+            weight=4,
         ),
         Kind(
             "outer shape",
             ("circle", "oval", "square"),
             ("Which shape is the outer outline?", "What is the large shape?"),
+            weight=0.8,
         ),
     )
 }
@@ -155,7 +167,7 @@ def _several(scene: Scene) -> list[Fact]:
     present = things[0].shape
     facts.append(_fact("present", present, (present, *absent)))
     for thing in things:
-        if shapes.count(thing.shape) == 1 and len(things) > 1:
+        if shapes.count(thing.shape) == 1 and 1 < len(things) <= NAMEABLE:
             facts.append(_fact(f"place of:{thing.shape}", PLACES[thing.place]))
             if thing.surface in ("plain", "hollow"):
                 facts.append(_fact(f"tone of:{thing.shape}", thing.tone))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 from transformers import PreTrainedTokenizerFast
@@ -72,6 +73,12 @@ class LookupItems:
                 strings.append(new)
         return strings
 
+    def draw_mixture(self, rng: np.random.Generator, count: int, *, easy: bool = False) -> list[Exchange]:
+        """Draw items of all forms. Letters alone stay at chance unless the other forms are there to lead to them."""
+        forms = rng.choice(4, count, p=(0.4, 0.24, 0.18, 0.18))
+        drawers = (partial(self.draw, letter_share=0.7), self.draw_all, self.draw_read, self.draw_said)
+        return [drawers[form](rng, easy=easy) for form in forms]
+
     def draw(self, rng: np.random.Generator, letter_share: float = 1.0, *, easy: bool = False) -> Exchange:
         """Draw one item with 2 to 4 options, the right one at a uniform place.
 
@@ -92,20 +99,11 @@ class LookupItems:
             self.scaffold, "lookup", (*head, *wanted, *tail), options, gold, with_words=with_words, words=wanted
         )
 
-    def draw_said(self, rng: np.random.Generator) -> Exchange:
-        """Draw an item whose words stand in the answer only: given the words, the letter must follow.
+    def draw_said(self, rng: np.random.Generator, *, easy: bool = False) -> Exchange:
+        """Draw an item that goes through all options in an order of its own: given the words, the letter must follow.
 
-        This is what a question about a picture needs once the words are known.
+        The words stand in the answer only. This is what a question about a picture needs once the words are known.
         """
-        count = int(rng.integers(2, 5))
-        options = self._strings(rng, count, easy=False)
-        gold = int(rng.integers(count))
-        words = options[gold]
-        shown = choice(self.scaffold, "said", self._which, options, gold, with_words=True, words=words)
-        return replace(shown, n_given=len(words))
-
-    def draw_said_all(self, rng: np.random.Generator, *, easy: bool = False) -> Exchange:
-        """Draw an item like `draw_said` that goes through all options in an order of its own."""
         count = int(rng.integers(2, 5))
         options = self._strings(rng, count, easy=easy)
         order = [int(i) for i in rng.permutation(count)]

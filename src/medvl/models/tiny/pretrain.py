@@ -133,7 +133,7 @@ def load_pretrained(model: LlavaForConditionalGeneration, out: Path, parts: Sequ
 def _begin_joint(modules: nn.ModuleDict, out: Path, curriculum: Curriculum) -> None:
     """Take over the first two parts, and scale the projector so that picture tokens are twice as large as words.
 
-    The tower part leaves them nine times as large; the decoder's layers, used to words, would hardly change them.
+    The tower part leaves them much larger; the decoder's layers, used to words, would hardly change them.
     """
     model, probe = cast("LlavaForConditionalGeneration", modules["whole"]), modules["probe"]
     if len(load_pretrained(model, out, PARTS[:2])) < 2:

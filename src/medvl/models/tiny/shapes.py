@@ -16,7 +16,7 @@ CANVAS_PX = PICTURE_PX * FINE
 
 SHAPES = ("circle", "oval", "square", "triangle", "diamond", "star", "cross", "bar", "heart", "half circle")
 EDGES = ("smooth", "wavy", "jagged")
-TEXTURES = ("plain", "striped", "dotted", "checkered", "noisy")
+TEXTURES = ("plain", "striped", "dotted", "noisy")
 STRIPES = ("horizontal", "vertical", "diagonal")
 
 _YY, _XX = np.mgrid[0:CANVAS_PX, 0:CANVAS_PX].astype(np.float32)
@@ -157,7 +157,7 @@ def paint_texture(
         canvas[inside] = levels[0]
         return
     x, y = _XX[inside], _YY[inside]
-    period = rng.uniform(10, 17)
+    period = rng.uniform(12, 18)
     phase_x, phase_y = rng.uniform(0, period, 2)
     if texture == "striped":
         along = {
@@ -166,8 +166,6 @@ def paint_texture(
             "diagonal": (x + y) * 0.7071 if rng.random() < 0.5 else (x - y) * 0.7071,
         }
         on = np.mod(along[stripe] + phase_x, period) < period / 2
-    elif texture == "checkered":
-        on = (np.floor((x + phase_x) / period * 2) + np.floor((y + phase_y) / period * 2)) % 2 > 0
     elif texture == "dotted":
         dx = np.mod(x + phase_x, period) - period / 2
         dy = np.mod(y + phase_y, period) - period / 2

@@ -138,7 +138,8 @@ def sight_loss(probe: Probe, features: torch.Tensor, sight: Sight) -> tuple[torc
     """Cross-entropy over all facts and all token labels, and for each its name and whether the probe was right."""
     logits, of_tokens = probe(features)
     logits = logits[sight.rows, sight.kinds]
-    loss = F.cross_entropy(logits, sight.classes)
+    weights = torch.tensor([KINDS[name].weight for name in PROBED])[sight.kinds]
+    loss = (F.cross_entropy(logits, sight.classes, reduction="none") * weights).sum() / weights.sum()
     hits = (logits.argmax(-1) == sight.classes).tolist()
     told = [(PROBED[k], bool(h)) for k, h in zip(sight.kinds.tolist(), hits, strict=True)]
     for i, name in enumerate(TOKEN_LABELS):

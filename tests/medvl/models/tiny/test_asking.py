@@ -49,14 +49,14 @@ def test_letters_are_uniform():
 
 def test_captions_tell_the_facts():
     exchange = ASKER.caption(np.random.default_rng(0), [SHAPE, PLACE])
-    assert TOKENIZER.decode(exchange.answer) == "star, heart top left<|im_end|>"
+    assert TOKENIZER.decode(exchange.answer) == " star, heart top left<|im_end|>"
     assert exchange.kind == CAPTION
 
 
 def test_naming_comes_first_and_letters_follow():
     rng = np.random.default_rng(0)
-    early = Counter(e.form for _ in range(400) for e in ASKER.draw(rng, [SHAPE, PLACE], 5, 0.0))
-    late = Counter(e.form for _ in range(400) for e in ASKER.draw(rng, [SHAPE, PLACE], 5, 1.0))
+    early = Counter(e.form for _ in range(400) for e in ASKER.draw(rng, [SHAPE, PLACE], 5, 1.0))
+    late = Counter(e.form for _ in range(400) for e in ASKER.draw(rng, [SHAPE, PLACE], 5, 0.0))
     assert early["open"] > 0.4 * early.total()
     assert late["letter"] > 0.65 * late.total()
     assert early.total() == late.total() == 2000

@@ -13,9 +13,7 @@ from medvl.models.tiny.batch import (
     block_logits,
     letter_hits,
     make_block,
-    make_partial_block,
     make_seen_blocks,
-    with_gaps,
 )
 from medvl.models.tiny.dialogue import choice, make_scaffold, open_question
 from medvl.models.tiny.tokenizer import train_tokenizer
@@ -74,33 +72,9 @@ def test_text_rows_give_the_logits_of_plain_calls(model, exchanges):
             assert torch.allclose(logits[block.rows == row], expected, atol=2e-5)
 
 
-def test_rows_behind_a_few_picture_tokens_give_the_logits_of_plain_calls(model, exchanges):
-    rng = np.random.default_rng(1)
-    features = torch.randn(2, SIZE.picture_tokens, SIZE.hidden)
-    block = make_partial_block(rng, exchanges, PAD, SCAFFOLD, 2, SIZE.picture_tokens, 4)
-    assert len(block.inserted) > 0
-    embed = model.get_input_embeddings()
-    with torch.no_grad():
-        ((_, logits),) = block_logits(model, Batch(None, (block,)), SCAFFOLD, features)
-        for row, exchange in enumerate(exchanges):
-            own = block.inserted[block.inserted_at[:, 0] == row]
-            words = [*SCAFFOLD.opening, SCAFFOLD.line, *exchange.prompt, *exchange.answer]
-            n = len(SCAFFOLD.opening)
-            whole = embed(torch.tensor(words))
-            whole = torch.cat([whole[:n], features[own[:, 0], own[:, 1]], whole[n:]])[None]
-            expected = model(inputs_embeds=whole).logits[0, -len(exchange.answer) - 1 : -1]
-            assert torch.allclose(logits[block.rows == row], expected, atol=2e-5)
-
-
 def test_given_words_are_not_supervised(exchanges):
     given = dataclasses.replace(exchanges[2], n_given=1)
     assert make_block([given], PAD).targets.tolist() == list(exchanges[2].answer[1:])
-
-
-def test_gaps_move_the_question_away_from_the_opening(exchanges):
-    block = with_gaps(make_block(exchanges[:2], PAD, SCAFFOLD.opening), [0, 5], 3)
-    assert block.positions[0].tolist() == list(range(block.ids.shape[1]))
-    assert block.positions[1, :4].tolist() == [0, 1, 2, 8]
 
 
 def test_loss_is_the_weighted_mean_over_answers_only(exchanges):

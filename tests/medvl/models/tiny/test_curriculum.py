@@ -4,19 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from medvl.models.tiny.curriculum import (
-    GAPS_FROM_STEP,
-    PARTIAL_FROM_STEP,
-    PARTS,
-    SAID_ALL_FROM_STEP,
-    SAID_FROM_STEP,
-    Curriculum,
-    Lessons,
-    Plan,
-)
+from medvl.models.tiny.curriculum import LOOKUP_EASY_STEPS, PARTS, Curriculum, Lessons, Plan
 from medvl.models.tiny.tokenizer import train_tokenizer
 
-PLAN = Plan(steps=(20, 2000, 20), tower_pictures=4, lookup_items=8, pictures=3, questions=2, kept_lookup_items=2)
+PLAN = Plan(steps=(20, 2000, 200), tower_pictures=4, lookup_items=8, pictures=3, questions=2, kept_lookup_items=(6, 2))
 CURRICULUM = Curriculum(PLAN, train_tokenizer())
 
 
@@ -40,9 +31,32 @@ def test_lessons_start_at_any_step(part):
 
 
 def test_every_question_points_at_its_picture():
-    batch, _ = CURRICULUM.joint(0)
-    rows = torch.cat([b.picture_of for b in batch.blocks if b.picture_of is not None])
-    assert sorted(rows.tolist()) == sorted([0, 1, 2] * PLAN.questions)
+    batch, _ = CURRICULUM.joint(150)
+    rows = torch.cat([b.picture_of for b in batch.blocks if b.picture_of is not None]).tolist()
+    assert len(rows) == 3 * PLAN.questions + 2
+    assert all(rows.count(picture) >= PLAN.questions for picture in range(3))
+
+
+def test_lookups_are_fewer_once_the_joint_part_is_under_way():
+    early, late = (CURRICULUM.joint(step)[0].blocks[-1] for step in (0, 150))
+    assert early.picture_of is None
+    assert (len(early.exchanges), len(late.exchanges)) == (6, 2)
+
+
+def test_naming_comes_before_letters():
+    def share(step: int) -> float:
+        forms = [e.form for s in range(step, step + 20) for b in CURRICULUM.joint(s)[0].blocks for e in b.exchanges]
+        return forms.count("letter") / len(forms)
+
+    assert share(0) < 0.5 < share(150)
+
+
+def test_lookups_grow_longer():
+    def longest(step: int) -> int:
+        return max(len(e.prompt) for e in CURRICULUM.lookup_batch(step).blocks[0].exchanges)
+
+    steps = range(8)
+    assert max(longest(s) for s in steps) < max(longest(LOOKUP_EASY_STEPS + s) for s in steps)
 
 
 def test_the_rate_warms_up_and_falls():
@@ -50,12 +64,3 @@ def test_the_rate_warms_up_and_falls():
         rates = [Plan().rate_at(part, step) for step in (0, 25, 60)]
         assert rates[0] < rates[1] < rates[2] <= Plan().rate
     assert Plan().rate_at("joint", Plan().steps[2]) < 0.04 * Plan().rate
-
-
-def test_early_and_late_steps_of_the_joint_part_can_be_drawn():
-    for step in (0, SAID_FROM_STEP, GAPS_FROM_STEP + 10, PARTIAL_FROM_STEP + 10, SAID_ALL_FROM_STEP + 10, 3000):
-        batch, _ = CURRICULUM.joint(step)
-        text = batch.blocks[-1]
-        assert text.picture_of is None
-        assert (text.positions is not None) == (GAPS_FROM_STEP <= step < PARTIAL_FROM_STEP)
-        assert (text.inserted is not None) == (step >= PARTIAL_FROM_STEP)

@@ -1,13 +1,12 @@
 from __future__ import annotations
 
 import numpy as np
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medvl.models.tiny.facts import KINDS, facts_of
-from medvl.models.tiny.scenes import LAYOUTS, PLACES, TONES, is_held_out
-from medvl.models.tiny.shapes import CANVAS_PX, SHAPES, TEXTURES
+from medvl.models.tiny.scenes import LAYOUTS, PLACES, SURFACES, TONES, is_held_out
+from medvl.models.tiny.shapes import CANVAS_PX, SHAPES
 
 SEEDS = st.integers(0, 2**32)
 NAMES = st.sampled_from(list(LAYOUTS))
@@ -95,6 +94,8 @@ def test_every_kind_and_every_answer_occurs():
     }
 
 
-def test_about_one_combination_in_eight_is_held_out():
-    kept = [is_held_out(s, t, tone) for s in SHAPES for t in (*TEXTURES, "hollow") for tone in TONES]
-    assert np.mean(kept) == pytest.approx(1 / 8, abs=0.05)
+def test_every_surface_and_tone_is_kept_from_one_shape_and_every_shape_lacks_some():
+    combinations = [(s, t, tone) for s in SHAPES for t in SURFACES for tone in TONES]
+    kept = [c for c in combinations if is_held_out(*c)]
+    assert len({(surface, tone) for _, surface, tone in kept}) == len(kept) == len(SURFACES) * len(TONES)
+    assert {shape for shape, _, _ in kept} == set(SHAPES)
