@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from torch.utils.data import DataLoader
+from torch.utils.data import DataLoader, Sampler
 
+from medvl.batching.augment import Draw, NumberedDraws
 from medvl.batching.collator import Batch, Collator
 from medvl.batching.dataset import ItemDataset
 from medvl.batching.loading import QuestionLoader
@@ -19,16 +16,13 @@ from medvl.batching.permuted import permute_answers
 from medvl.batching.picture_control import PictureControl
 from medvl.batching.sampler import TaskMixSampler
 from medvl.batching.subset import stratified_subset
-from medvl.benchmark.build import Recipe, build_benchmark
 from medvl.benchmark.item import Item
+from medvl.benchmark.prepare import Progress, benchmark_folder, data_root, prepare_benchmark, recipe_of
 from medvl.benchmark.store import Benchmark, read_benchmark
 from medvl.config.schema import EntryConfig, TaskMixConfig
-from medvl.errors import ConfigError, DataError
-from medvl.sources.demo.dataset import demo_is_current, write_demo_dataset
+from medvl.errors import DataError
+from medvl.imaging.augment import Level, check_installed
 from medvl.sources.record import Split
-from medvl.sources.registry import SOURCES, unknown_sources
-
-Progress = Callable[[str, int, int], None]
 
 
 class QuestionDataModule(pl.LightningDataModule):
@@ -47,30 +41,22 @@ class QuestionDataModule(pl.LightningDataModule):
         self, config: EntryConfig, task_mix: TaskMixConfig | None = None, progress: Progress | None = None
     ) -> None:
         super().__init__()
-        if unknown := unknown_sources(config.data.sources):
-            raise ConfigError([f"data.sources: {problem}" for problem in unknown])
+        recipe_of(config)  # refuses unknown sources before anything is done
         self._config = config
         self._mix = task_mix
+        self._augment: Level | None = None if config.data.augment == "none" else config.data.augment
+        if task_mix is not None and self._augment is not None:
+            check_installed(self._augment)  # now, not after the zero-shot evaluation
         self._progress = progress
-        self._root = Path(os.path.abspath(Path(config.data.root).expanduser()))
-        self._recipe = Recipe(
-            name=config.data.name,
-            root=self._root,
-            sources=[SOURCES[name] for name in config.data.sources],
-            config=config.benchmark,
-            strict=config.data.strict,
-            skip_broken=config.data.skip_broken,
-        )
+        self._root = data_root(config)
         self.processor: Any = None
         self._benchmark: Benchmark | None = None
         self._overfit: list[Item] | None = None
 
     @property
     def folder(self) -> Path:
-        """Benchmark folder; its name holds a hash of the settings, so that two settings never share one."""
-        facts = json.dumps([self._recipe.settings(), str(self._root)], sort_keys=True)
-        digest = hashlib.sha256(facts.encode()).hexdigest()[:8]
-        return Path(self._config.paths.data) / "benchmarks" / f"{self._recipe.name}-{digest}"
+        """Benchmark folder."""
+        return benchmark_folder(self._config)
 
     @property
     def benchmark(self) -> Benchmark:
@@ -81,17 +67,7 @@ class QuestionDataModule(pl.LightningDataModule):
 
     def prepare_data(self) -> None:
         """Draw the demo dataset and build the benchmark, where they are not there yet."""
-        demo = self._config.data.demo
-        if demo is not None and not demo_is_current(self._root, seed=demo.seed, patients=demo.patients):
-            progress = self._progress
-            drawn = None if progress is None else lambda done, n: progress("drawing the demo pictures", done, n)
-            write_demo_dataset(self._root, seed=demo.seed, patients=demo.patients, progress=drawn)
-        reading = self._progress
-        build_benchmark(
-            self._recipe,
-            self.folder,
-            None if reading is None else lambda source, done, n: reading(f"reading the pictures of {source}", done, n),
-        )
+        prepare_benchmark(self._config, self._progress)
 
     def setup(self, stage: str = "") -> None:
         """Read the benchmark folder."""
@@ -114,18 +90,21 @@ class QuestionDataModule(pl.LightningDataModule):
         items = [item for item in self.benchmark.items if item.split is wanted]
         if not items:
             counts = {name: entry["splits"] for name, entry in self.benchmark.card["sources"].items() if entry["found"]}
-            raise DataError(f"the {wanted} split of benchmark {self._recipe.name} is empty; items by source: {counts}")
+            raise DataError(
+                f"the {wanted} split of benchmark {self._config.data.name} is empty; items by source: {counts}"
+            )
         ask = self._config.eval
         limit = {Split.TRAIN: None, Split.VAL: ask.val_items, Split.TEST: ask.test_items}[split]
         return stratified_subset(items, limit, self._config.seed)
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        """Batches with answers, drawn by the task mix."""
+        """Batches with answers, drawn by the task mix, their pictures changed as `data.augment` says."""
         items = self.items(Split.TRAIN)
         if self._config.debug.permute_answers:
             items = permute_answers(items, self._config.seed)
         sampler = TaskMixSampler(items, self._mix or TaskMixConfig(), self._config.seed)
-        return self._loader(items, self._config.data.batch_size, with_answer=True, sampler=sampler)
+        draws = sampler if self._augment is None else NumberedDraws(sampler)
+        return self._loader(items, self._config.data.batch_size, with_answer=True, sampler=draws, augment=self._augment)
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """Question batches of val, in a fixed order."""
@@ -145,12 +124,13 @@ class QuestionDataModule(pl.LightningDataModule):
         batch_size: int,
         *,
         with_answer: bool,
-        sampler: TaskMixSampler | None = None,
+        sampler: Sampler[int] | Sampler[Draw] | None = None,
         control: PictureControl | None = None,
+        augment: Level | None = None,
     ) -> DataLoader[Batch]:
         if self.processor is None:
             raise RuntimeError("hand over the processor first: datamodule.processor = ...")
-        dataset = ItemDataset(items, self._root, control, self._config.seed)
+        dataset = ItemDataset(items, self._root, control, self._config.seed, augment)
         workers = self._config.data.num_workers
         return QuestionLoader(
             dataset,  # type: ignore[arg-type]  # the collator turns samples into batches

@@ -10,12 +10,12 @@ from hydra.core.global_hydra import GlobalHydra
 from omegaconf import open_dict
 
 from medvl.config.entry import default_node
-from medvl.config.schema import EvaluateConfig, TrainConfig
+from medvl.config.schema import BuildConfig, DataConfig, EvaluateConfig, TrainConfig
 from medvl.config.targets import target_problems
 from medvl.config.typed import check
 
 CONF = Path(__file__).resolve().parents[2] / "conf"
-ENTRIES = {"train": TrainConfig, "evaluate": EvaluateConfig}
+ENTRIES = {"train": TrainConfig, "evaluate": EvaluateConfig, "build": BuildConfig}
 GROUPS = {path.name: sorted(option.stem for option in path.glob("*.yaml")) for path in CONF.iterdir() if path.is_dir()}
 DOCUMENTED = {
     "callbacks", "data", "debug", "eval", "experiment", "hparams_search", "logger", "lora", "model", "optim", "paths",
@@ -25,6 +25,7 @@ DOCUMENTED = {
 
 FILLED = ("data.root=somewhere",)
 """What only the user can know."""
+OWN = "data.own=[{name: mylab, format: questions, path: questions.jsonl, group: patient_id}]"
 
 
 def groups_of(entry: str) -> dict[str, str | None]:
@@ -47,7 +48,8 @@ def hydra():
 
 def checked(entry, *overrides):
     ConfigStore.instance().store(name="schema", node=default_node(ENTRIES[entry]))
-    composed = compose(entry, overrides=[*FILLED, *overrides], return_hydra_config=True)
+    filled = [*FILLED, OWN] if "data=own" in overrides else FILLED
+    composed = compose(entry, overrides=[*filled, *overrides], return_hydra_config=True)
     params = dict(composed.hydra.sweeper.get("params") or {})
     with open_dict(composed):
         choices = dict(composed.hydra.runtime.choices)
@@ -129,3 +131,12 @@ def test_the_online_logger_differs_from_the_offline_one_in_one_key_only():
     online, offline = (checked("train", f"logger={name}")[0].logger["wandb"] for name in ("wandb", "default"))
     assert {key for key in online if online[key] != offline[key]} == {"offline"}
     assert online["settings"]["disable_git"] is online["settings"]["disable_code"] is True
+
+
+def test_the_template_for_own_data_is_what_it_says():
+    """The command in its head and the commented example, with their comments taken away, are valid."""
+    text = (CONF / "data" / "own.yaml").read_text()
+    assert OWN in text
+    example = text[text.index("# In place of []:") :].splitlines()[1:]
+    own = yaml.safe_load("\n".join(line.removeprefix("#") for line in example if line.startswith("#")))
+    assert DataConfig(name="own", root="r", own=own).own_names == ["mylab"]

@@ -22,6 +22,7 @@ from medvl.config.schema import (
     TaskMixConfig,
 )
 from medvl.errors import ConfigError, DataError
+from medvl.imaging.augment import check_installed
 from medvl.sources.record import Split, Task
 
 
@@ -202,9 +203,62 @@ def test_before_setup_there_is_no_benchmark(configure):
 def test_it_imports_nothing_of_models_and_training():
     code = (
         "import sys, json, data_modules.question_datamodule\n"
-        "print(json.dumps([n for n in sys.modules if n.startswith('medvl.') or n in ('transformers', 'peft')]))"
+        "others = ('transformers', 'peft', 'albumentations')\n"
+        "print(json.dumps([n for n in sys.modules if n.startswith('medvl.') or n in others]))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = json.loads(done.stdout.splitlines()[-1])
     assert "medvl.batching.collator" in loaded
+    assert "albumentations" not in loaded
     assert not [n for n in loaded if n.split(".")[:2][-1] in ("models", "training", "answering", "evaluation", "peft")]
+
+
+def test_augmented_pictures_reach_training_and_nothing_else(configure, tiny_base):
+    plain, changed = (
+        ready(configure(data={"augment": level, "batch_size": 16}), tiny_base.processor, TaskMixConfig())
+        for level in ("none", "ultrasound")
+    )
+    pairs = list(zip(plain.train_dataloader(), changed.train_dataloader(), strict=True))
+    assert all(a.items == b.items for a, b in pairs)
+    differ = [not torch.equal(a.inputs["pixel_values"], b.inputs["pixel_values"]) for a, b in pairs]
+    assert all(differ)
+    for split in (Split.VAL, Split.TEST):
+        for a, b in zip(plain.question_loader(split), changed.question_loader(split), strict=True):
+            assert torch.equal(a.inputs["pixel_values"], b.inputs["pixel_values"])
+
+
+def test_augmented_rows_share_equal_pictures_only_and_still_share(configure, tiny_base):
+    data = ready(configure(data={"augment": "light", "batch_size": 16}), tiny_base.processor, TaskMixConfig())
+    saved = 0
+    for batch in data.train_dataloader():
+        for row, first in enumerate(batch.same_picture):
+            assert torch.equal(batch.inputs["pixel_values"][row], batch.inputs["pixel_values"][first])
+            saved += row != first
+    plain = ready(configure(data={"batch_size": 16}), tiny_base.processor, TaskMixConfig())
+    assert saved == sum(row != first for b in plain.train_dataloader() for row, first in enumerate(b.same_picture)) > 0
+
+
+def test_augmented_pictures_are_new_each_epoch_and_the_same_whoever_loads_them(configure, tiny_base):
+    seen = {}
+    for workers in (0, 2):
+        config = configure(data={"augment": "light", "num_workers": workers, "batch_size": 64})
+        loader = ready(config, tiny_base.processor, TaskMixConfig()).train_dataloader()
+        for epoch in (0, 1, 0):  # loading processes stay between epochs
+            loader.sampler.set_epoch(epoch)
+            rows = [
+                (item.item_id, pixels.numpy().tobytes())
+                for batch in loader
+                for item, pixels in zip(batch.items, batch.inputs["pixel_values"], strict=True)
+            ]
+            assert seen.setdefault(epoch, rows) == rows
+    first, second = (dict(seen[epoch]) for epoch in (0, 1))
+    assert sum(first[item] == second[item] for item in first) < 0.1 * len(first)
+
+
+def test_a_missing_augmentation_package_is_refused_before_training_and_not_missed_elsewhere(configure, monkeypatch):
+    monkeypatch.setitem(sys.modules, "usaugment.albumentations", None)
+    check_installed.cache_clear()
+    config = configure(data={"augment": "ultrasound"})
+    QuestionDataModule(config)
+    with pytest.raises(ConfigError, match=r"data\.augment=ultrasound needs .* pip install"):
+        QuestionDataModule(config, TaskMixConfig())

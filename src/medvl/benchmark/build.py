@@ -19,13 +19,16 @@ from medvl.benchmark.card import SourceRow, build_card
 from medvl.benchmark.groups import normalise_group
 from medvl.benchmark.item import META_FIELDS, Item
 from medvl.benchmark.leaks import Leaks, Placed, audit_leaks
-from medvl.benchmark.options import draw_options
+from medvl.benchmark.near import Signature, near_pairs
+from medvl.benchmark.options import draw_options, shuffle_options
 from medvl.benchmark.pictures import read_records
 from medvl.benchmark.questions import Draft, box_area, draft_questions, picture_key
-from medvl.benchmark.split import label_counts, official_split_problem, split_groups
+from medvl.benchmark.readings import READINGS_FILE, Readings
+from medvl.benchmark.split import label_counts, official_split_problem, split_groups, states_sides
 from medvl.benchmark.store import CARD_FILE, ITEMS_FILE, Benchmark, read_benchmark, stored_inputs, write_benchmark
 from medvl.benchmark.vocabulary import TaskVocabulary, load_vocabulary, vocabulary_text
-from medvl.config.schema import BenchmarkConfig, TierConfig
+from medvl.config.own_data import OwnDataConfig
+from medvl.config.schema import BenchmarkConfig, SplitConfig, TierConfig
 from medvl.errors import DataError
 from medvl.sources.record import Record, Source, Split, Task
 
@@ -44,6 +47,7 @@ class Recipe:
         config: Rules.
         strict: A listed picture that is absent fails the build.
         skip_broken: Pictures that cannot be read are left out instead of failing the build.
+        own: What was said about those sources that are own data.
     """
 
     name: str
@@ -52,12 +56,14 @@ class Recipe:
     config: BenchmarkConfig
     strict: bool = False
     skip_broken: bool = False
+    own: Sequence[OwnDataConfig] = ()
 
     def settings(self) -> dict[str, Any]:
         """Everything but the files that shapes the items."""
         return {
             "medvl_version": medvl.__version__,
             "sources": [source.name for source in self.sources],
+            "own": [one.model_dump() for one in self.own],
             "benchmark": self.config.model_dump(),
             "strict": self.strict,
             "skip_broken": self.skip_broken,
@@ -97,12 +103,13 @@ def build_benchmark(recipe: Recipe, folder: Path, progress: Progress | None = No
     vocabulary = load_vocabulary()
     rows = [SourceRow(source.name, found=places[source.name] is not None) for source in recipe.sources]
     parts = []
-    for source, row in zip(recipe.sources, rows, strict=True):
-        place = places[source.name]
-        if place is None:
-            row.why_absent = f"no copy of {source.title} under data.root; get it from {source.homepage}"
-        else:
-            parts.append(_prepare(source, row, place, recipe, vocabulary, progress))
+    with Readings(folder.parent / READINGS_FILE) as readings:
+        for source, row in zip(recipe.sources, rows, strict=True):
+            place = places[source.name]
+            if place is None:
+                row.why_absent = f"no copy of {source.title} under data.root; get it from {source.homepage}"
+            else:
+                parts.append(_prepare(source, row, place, recipe, vocabulary, readings, progress))
     leaks = _settle_leaks(parts, recipe.config.leaks)
     items = _items(parts, leaks, recipe, vocabulary)
     if not items:
@@ -139,7 +146,7 @@ def _inputs_fingerprint(recipe: Recipe, places: Mapping[str, Path | None]) -> st
 
 
 def _files(place: Path) -> Iterator[Path]:
-    """Files below a folder, linked folders included, built benchmarks left out."""
+    """Files below a folder, linked folders included, built benchmarks and what was kept of readings left out."""
     seen: set[str] = set()
     for folder, below, names in os.walk(place, followlinks=True):
         real = os.path.realpath(folder)
@@ -147,7 +154,8 @@ def _files(place: Path) -> Iterator[Path]:
             below.clear()
             continue
         seen.add(real)
-        yield from (path for path in (Path(folder, name) for name in names) if path.is_file())
+        paths = (Path(folder, name) for name in names if not name.startswith(READINGS_FILE))
+        yield from (path for path in paths if path.is_file())
 
 
 def _prepare(
@@ -156,6 +164,7 @@ def _prepare(
     place: Path,
     recipe: Recipe,
     vocabulary: Mapping[Task, TaskVocabulary],
+    readings: Readings,
     progress: Progress | None,
 ) -> _Part:
     """Scan and read one source, draft its questions and split its groups."""
@@ -165,7 +174,7 @@ def _prepare(
     repeated = [key for key, count in Counter(_key(r) for r in scan.records).items() if count > 1]
     if repeated:
         raise DataError(f"{len(repeated)} record ids stand for several pictures each, the first is {repeated[0]}")
-    askable = [r for r in scan.records if r.labels or r.structures]
+    askable = [r for r in scan.records if r.is_askable]
     present = [r for r in askable if r.is_present]
     row.absent = sum(not r.is_present for r in scan.records)
     row.unlabelled = sum(r.is_present for r in scan.records) - len(present)
@@ -176,9 +185,9 @@ def _prepare(
             f"{first.picture.name} ({first.where}); data.strict=false builds from the partial copy"
         )
     groups = {_key(r): normalise_group(source.name, r.group, r.where or r.record_id) for r in present}
-    pictures, broken = read_records(
-        present, recipe.config.boxes, None if progress is None else lambda done, n: progress(source.name, done, n)
-    )
+    report = None if progress is None else lambda done, n: progress(source.name, done, n)
+    pictures, broken = read_records(present, recipe.config.boxes, report, readings=readings)
+    row.reading = dict(sorted(Counter(note for picture in pictures for note in picture.notes).items()))
     if broken and not recipe.skip_broken:
         listed = "\n  ".join(broken[:10])
         more = f"\n  and {len(broken) - 10} more" if len(broken) > 10 else ""
@@ -187,15 +196,23 @@ def _prepare(
             "  replace them, or say data.skip_broken=true to build without them"
         )
     row.broken = [_without_root(text, recipe.root) for text in broken]
-    problem = official_split_problem(source, askable)
-    if problem is not None and source.has_usable_official_split:
+    problem = _protocol(recipe.config.split) or official_split_problem(source, askable)
+    if problem is not None and source.has_usable_official_split and states_sides(askable):
         row.warnings.append(f"the published split is not used: {problem}")
     row.official_split = problem is None
-    drafts, true_of = draft_questions(pictures, vocabulary)
+    drafts, true_of = draft_questions(pictures, vocabulary, recipe.config.findings, recipe.config.seed)
     official = {groups[_key(r)]: r.official_split or Split.TRAIN for r in present} if problem is None else None
     counts = label_counts([(groups[picture_key(d.picture)], f"{d.task}/{d.answer}") for d in drafts])
-    sides = split_groups(source, official, counts, recipe.config.split, recipe.config.seed)
+    domains = {groups[_key(r)]: r.domain for r in present}
+    sides = split_groups(source, official, counts, recipe.config.split, recipe.config.seed, domains)
     return _Part(source, row, drafts, true_of, groups, sides)
+
+
+def _protocol(config: SplitConfig) -> str | None:
+    """What overrides published splits, if anything does."""
+    if config.test_sources:
+        return f"benchmark.split.test_sources={config.test_sources}"
+    return None if config.test_domain is None else f"benchmark.split.test_domain={config.test_domain}"
 
 
 def _without_root(text: str, root: Path) -> str:
@@ -208,18 +225,15 @@ def _key(record: Record) -> str:
 
 
 def _settle_leaks(parts: Sequence[_Part], policy: str) -> Leaks:
-    """Audit until nothing moves any more; moved groups are entered into the parts."""
-    seen: list[tuple[str, str]] = []
-    while True:
-        leaks = audit_leaks(_placed(parts), policy)
-        seen += [pair for pair in leaks.pairs if pair not in seen]
-        if not leaks.moved:
-            break
-        for part in parts:
-            part.sides.update({g: side for g, side in leaks.moved.items() if g in part.sides})
+    """Find copies across sides; moved groups are entered into the parts."""
+    signatures = {picture_key(d.picture): d.picture.signature for part in parts for d in part.drafts}
+    placed = _placed(parts)
+    near = near_pairs([Signature.from_bytes(signatures[p.key]) for p in placed], group=[p.group for p in placed])
+    leaks = audit_leaks(placed, policy, near)
     for part in parts:
+        part.sides.update({g: side for g, side in leaks.moved.items() if g in part.sides})
         part.row.leaked = sum(key in leaks.dropped for key in {picture_key(d.picture) for d in part.drafts})
-    return Leaks(seen, leaks.dropped, leaks.moved)
+    return leaks
 
 
 def _placed(parts: Sequence[_Part]) -> list[Placed]:
@@ -240,7 +254,7 @@ def _items(
         drafts = [d for d in part.drafts if picture_key(d.picture) not in leaks.dropped]
         answers = {task: {d.answer for d in drafts if d.task is task} for task in Task}
         for task in part.source.tasks:
-            if len(answers[task]) == 1:
+            if len(answers[task]) == 1 and any(d.options is None for d in drafts if d.task is task):
                 only = next(iter(answers[task]))
                 part.row.warnings.append(
                     f"{task} has one answer only ('{only}'): marked constant_answer and left out of macro figures"
@@ -252,15 +266,21 @@ def _items(
 def _item(draft: Draft, part: _Part, source_answers: set[str], recipe: Recipe, vocabulary: TaskVocabulary) -> Item:
     picture, record = draft.picture, draft.picture.record
     key = picture_key(picture)
-    options, answer_index, pool = draw_options(
-        draft.answer,
-        item_id=draft.item_id,
-        seed=recipe.config.seed,
-        vocabulary=vocabulary,
-        source_answers=source_answers,
-        excluded=draft.excluded,
-        option_pool=recipe.config.option_pool,
-    )
+    if draft.options is None:
+        options, answer_index, pool = draw_options(
+            draft.answer,
+            item_id=draft.item_id,
+            seed=recipe.config.seed,
+            vocabulary=vocabulary,
+            source_answers=source_answers,
+            excluded=draft.excluded,
+            option_pool=recipe.config.option_pool,
+        )
+    else:
+        options, answer_index = shuffle_options(
+            draft.answer, draft.options, item_id=draft.item_id, seed=recipe.config.seed
+        )
+        pool = "given"
     share = None if draft.bbox_xyxy_px is None else box_area(draft.bbox_xyxy_px) / (picture.width * picture.height)
     return Item(
         item_id=draft.item_id,
@@ -270,12 +290,13 @@ def _item(draft: Draft, part: _Part, source_answers: set[str], recipe: Recipe, v
         width=picture.width,
         height=picture.height,
         task=draft.task,
-        question=vocabulary.question,
+        question=draft.question or vocabulary.question,
         options=options,
         answer_index=answer_index,
         raw_label=draft.raw_label,
         answer=draft.answer,
         generic_plane=draft.answer in vocabulary.generic,
+        polarity=draft.polarity,
         labels=part.true_of[key],
         group=part.groups[key],
         source=record.source,
@@ -285,7 +306,7 @@ def _item(draft: Draft, part: _Part, source_answers: set[str], recipe: Recipe, v
         area_share=share,
         tier=None if share is None else tier_of(share, recipe.config.tiers),
         option_pool=pool,
-        constant_answer=len(source_answers) == 1,
+        constant_answer=draft.options is None and len(source_answers) == 1,
         meta={name: record.meta.get(name, "") for name in META_FIELDS},
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from medvl.benchmark.item import Item
+from medvl.benchmark.leaks import LeakPair
 from medvl.sources.record import Domain, Source, Split
 
 PUBLISHED_TOTALS = {"pictures": 42_036, "items": 93_451, "vg_test_items": 11_332, "sources": 13}
@@ -32,6 +33,7 @@ class SourceRow:
         official_split: Whether the published split is kept.
         warnings: Sentences for the user.
         leaked: Pictures dropped because a copy lies on another side.
+        reading: Rule of reading -> pictures it touched (turned by EXIF, deep grey, transparency, ...).
     """
 
     source: str
@@ -44,6 +46,7 @@ class SourceRow:
     official_split: bool = False
     warnings: list[str] = field(default_factory=list)
     leaked: int = 0
+    reading: dict[str, int] = field(default_factory=dict)
 
 
 def build_card(
@@ -52,7 +55,7 @@ def build_card(
     rows: Sequence[SourceRow],
     sources: dict[str, Source],
     settings: dict[str, Any],
-    leaks: Sequence[tuple[str, str]],
+    leaks: Sequence[LeakPair],
     inputs: str,
 ) -> dict[str, Any]:
     """Content of `card.json`, without versions and file hashes.
@@ -63,7 +66,7 @@ def build_card(
         rows: Build table.
         sources: Name -> source, for licences.
         settings: Every setting that shaped the items.
-        leaks: (kept, copy) keys of pictures found with identical pixels on two sides.
+        leaks: Copies that were found on two sides.
         inputs: Fingerprint of the files that were read.
     """
     by_source: dict[str, list[Item]] = defaultdict(list)
@@ -80,7 +83,7 @@ def build_card(
         "answers": {task: _sorted(Counter(i.answer for i in items if i.task == task)) for task in _tasks(items)},
         "area_share_terciles": _terciles(items),
         "leak_pairs": len(leaks),
-        "leaks": [{"kept": kept, "copy": copy} for kept, copy in leaks],
+        "leaks": [{**asdict(pair), "correlation": round(pair.correlation, 3)} for pair in leaks],
         "published_totals": PUBLISHED_TOTALS,
         "totals": {
             "pictures": len({(i.source, i.picture, i.frame) for i in items}),
@@ -103,6 +106,7 @@ def _source_entry(row: SourceRow, items: Sequence[Item], source: Source) -> dict
         "redistributable": source.is_redistributable,
         "citation": source.citation,
         "group_rule": source.group_rule,
+        "flaws": list(source.flaws),
         "pictures": len(pictures),
         "items": len(items),
         "splits": {split.value: sum(i.split is split for i in items) for split in Split},

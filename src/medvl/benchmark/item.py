@@ -49,7 +49,8 @@ class Item:
         bbox_xyxy_px: Box of a VG item in pixels, half-open, origin top left; None elsewhere.
         area_share: Area of the box over the area of the picture, in (0, 1]; None without a box.
         tier: `small`, `medium` or `large` by `area_share`; None without a box.
-        option_pool: `source` when every distractor comes from the source's own answers, else `task`.
+        option_pool: `source` when every distractor comes from the source's own answers, `given` when the options come
+            with the question, else `task`.
         constant_answer: True when the source has one answer only for this task; left out of macro figures.
         meta: Facts named in META_FIELDS; "" where unknown.
     """

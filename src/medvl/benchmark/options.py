@@ -61,6 +61,13 @@ def draw_options(
     return tuple(options[i] for i in order), int(np.flatnonzero(order == 0)[0]), used
 
 
+def shuffle_options(answer: str, options: Sequence[str], *, item_id: str, seed: int) -> tuple[tuple[str, ...], int]:
+    """Given options in an order drawn for the item, and the index of the right one."""
+    order = item_rng(item_id, seed).permutation(len(options))
+    shuffled = tuple(options[i] for i in order)
+    return shuffled, shuffled.index(answer)
+
+
 def item_rng(item_id: str, seed: int) -> np.random.Generator:
     """Generator for one item: same id and seed, same stream, on any machine."""
     digest = hashlib.sha256(f"{seed}:{item_id}".encode()).digest()

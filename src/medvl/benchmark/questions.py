@@ -6,11 +6,13 @@ import hashlib
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Literal
 
+from medvl.benchmark.options import item_rng
 from medvl.benchmark.pictures import Box, ReadPicture
 from medvl.benchmark.vocabulary import TaskVocabulary
 from medvl.errors import DataError
-from medvl.sources.record import Task
+from medvl.sources.record import Question, Task
 
 OVERLAP_IOU = 0.5
 """A structure whose box overlaps the red one at least this much could also be what it shows."""
@@ -28,6 +30,9 @@ class Draft:
         answer: Right answer.
         excluded: Answers that must not be distractors.
         bbox_xyxy_px: Red box of a VG question.
+        question: Question text where it is not the task's one.
+        options: Options where they are given (in any order; the answer is one of them); None where they are drawn.
+        polarity: For a finding: True when "yes" means present.
     """
 
     item_id: str
@@ -37,12 +42,25 @@ class Draft:
     answer: str
     excluded: tuple[str, ...]
     bbox_xyxy_px: Box | None
+    question: str | None = None
+    options: tuple[str, ...] | None = None
+    polarity: bool | None = None
 
 
 def draft_questions(
-    pictures: Sequence[ReadPicture], vocabulary: Mapping[Task, TaskVocabulary]
+    pictures: Sequence[ReadPicture],
+    vocabulary: Mapping[Task, TaskVocabulary],
+    findings: Literal["balanced", "all"] = "balanced",
+    seed: int = 0,
 ) -> tuple[list[Draft], dict[str, tuple[str, ...]]]:
     """All questions about some pictures of one source.
+
+    Args:
+        pictures: Pictures, read.
+        vocabulary: Task -> vocabulary.
+        findings: `balanced` asks of every picture its present findings and as many absent ones (at least one), chosen
+            by seed; `all` asks for every finding that the source states.
+        seed: Seed of that choice.
 
     Returns:
         (drafts in the order of the pictures, `source/record_id` -> every answer that is true of the picture).
@@ -56,7 +74,15 @@ def draft_questions(
     for picture in pictures:
         labels = {task: _answer(vocabulary[task], task, raw, unmapped) for task, raw in picture.record.labels.items()}
         boxes = [(raw, _answer(vocabulary[Task.VG], Task.VG, raw, unmapped), box) for raw, box in picture.boxes]
-        true_of[picture_key(picture)] = tuple(dict.fromkeys([*labels.values(), *(answer for _, answer, _ in boxes)]))
+        present = _findings(picture, vocabulary[Task.FD], unmapped)
+        true_of[picture_key(picture)] = tuple(
+            dict.fromkeys(
+                [*labels.values(), *(answer for _, answer, _ in boxes), *(f for f, there in present if there)]
+            )
+        )
+        chosen = _asked_findings(picture, present, findings, seed)
+        drafts += [_finding_draft(picture, vocabulary[Task.FD], name, there) for name, there in chosen]
+        drafts += [_ready_draft(picture, question) for question in picture.record.questions]
         for task, answer in labels.items():
             drafts.append(
                 Draft(_item_id(picture, task, 0), picture, task, picture.record.labels[task], answer, (answer,), None)
@@ -68,9 +94,62 @@ def draft_questions(
         listed = ", ".join(f"{label} ({count} x)" for label, count in sorted(unmapped.items()))
         raise DataError(
             f"{pictures[0].record.source}: labels that the vocabulary does not know: {listed}; "
-            "add them to src/medvl/benchmark/vocabulary.yaml"
+            "add them to src/medvl/benchmark/vocabulary.yaml, or rename those of your own data with its `labels:`"
         )
     return drafts, true_of
+
+
+def _findings(picture: ReadPicture, vocabulary: TaskVocabulary, unmapped: Counter[str]) -> list[tuple[str, bool]]:
+    """(finding, present) in the source's order; two raw names of one finding make it present when one of them is."""
+    named: dict[str, bool] = {}
+    for raw, there in picture.record.findings.items():
+        name = _answer(vocabulary, Task.FD, raw, unmapped)
+        named[name] = named.get(name, False) or there
+    return list(named.items())
+
+
+def _asked_findings(
+    picture: ReadPicture, present: list[tuple[str, bool]], findings: str, seed: int
+) -> list[tuple[str, bool]]:
+    if findings == "all":
+        return present
+    absent = [name for name, there in present if not there]
+    wanted = max(1, len(present) - len(absent))
+    rng = item_rng(picture_key(picture), seed)
+    drawn = {absent[i] for i in rng.permutation(len(absent))[:wanted]}
+    return [(name, there) for name, there in present if there or name in drawn]
+
+
+def _finding_draft(picture: ReadPicture, vocabulary: TaskVocabulary, finding: str, there: bool) -> Draft:
+    answer = "yes" if there else "no"
+    return Draft(
+        _item_id(picture, Task.FD, finding),
+        picture,
+        Task.FD,
+        finding,
+        answer,
+        (answer,),
+        None,
+        question=vocabulary.question.format(finding),
+        options=("yes", "no"),
+        polarity=True,
+    )
+
+
+def _ready_draft(picture: ReadPicture, question: Question) -> Draft:
+    answer = question.options[question.answer_index]
+    return Draft(
+        _item_id(picture, question.task, question.question_id),
+        picture,
+        question.task,
+        answer,
+        answer,
+        (answer,),
+        question.bbox_xyxy_px,
+        question=question.question,
+        options=question.options,
+        polarity=question.polarity,
+    )
 
 
 def picture_key(picture: ReadPicture) -> str:
@@ -101,7 +180,7 @@ def _answer(vocabulary: TaskVocabulary, task: Task, raw: str, unmapped: Counter[
     return answer
 
 
-def _item_id(picture: ReadPicture, task: Task, index: int) -> str:
+def _item_id(picture: ReadPicture, task: Task, index: int | str) -> str:
     """File names carry patient numbers, so the id is a hash of them."""
     digest = hashlib.sha256(f"{picture_key(picture)}|{task}|{index}".encode()).hexdigest()[:12]
     return f"{picture.record.source}-{task.lower()}-{digest}"

@@ -28,7 +28,7 @@ from omegaconf.errors import OmegaConfBaseException
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from medvl.config.overrides import check_overrides, is_sweep, split_unknown
+from medvl.config.overrides import check_overrides, entry_node, is_sweep, split_unknown
 from medvl.config.targets import target_problems
 from medvl.config.typed import Config, check, to_typed
 from medvl.errors import ConfigError, MedvlError, StorageError, disk_refusal
@@ -139,21 +139,22 @@ def default_node(root: type[BaseModel]) -> DictConfig:
     """Defaults of a schema as the first entry of the defaults list.
 
     So every key exists and can be overridden without a `+`. In mappings with keys of the user's choice
-    (`task_mix.weights`) any key can; in those of third-party nodes only keys that an option names.
+    (`task_mix.weights`) and in the entries of a list (`data.own.0.task`) any key can, in those of third-party nodes
+    only keys that an option names.
     """
     node = OmegaConf.create(default_values(root))
-    for key in _open_mappings(root):
+    for key in _open_keys(root):
         OmegaConf.set_struct(OmegaConf.select(node, key), False)
     return node
 
 
-def _open_mappings(root: type[BaseModel], inside: str = "") -> list[str]:
+def _open_keys(root: type[BaseModel], inside: str = "") -> list[str]:
     found = []
     for name, info in root.model_fields.items():
         annotation, key = info.annotation, f"{inside}{name}"
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
-            found += _open_mappings(annotation, f"{key}.")
-        elif get_origin(annotation) is dict and key not in THIRD_PARTY:
+            found += _open_keys(annotation, f"{key}.")
+        elif (get_origin(annotation) is dict and key not in THIRD_PARTY) or entry_node(annotation) is not None:
             found.append(key)
     return found
 
@@ -165,10 +166,9 @@ def default_values(root: type[BaseModel]) -> dict[str, Any]:
         annotation = info.annotation
         if isinstance(annotation, type) and issubclass(annotation, BaseModel):
             values[name] = default_values(annotation)
-        elif info.default is PydanticUndefined:
-            values[name] = "???"
         else:
-            values[name] = info.default
+            default = info.get_default(call_default_factory=True)
+            values[name] = "???" if default is PydanticUndefined else default
     return values
 
 

@@ -138,26 +138,36 @@ def _key_problem(override: Override, conf_dir: Path, root: type[BaseModel], grou
         return None
     if "/" in key or ("@" in (override.input_line or "")):
         return f"'{override.input_line}': conf has no group '{key}'{or_what(key, groups)}"
-    return _walk(key, root, str(override.input_line), groups)
+    return _walk(override, root, groups)
 
 
-def _walk(key: str, root: type[BaseModel], text: str, groups: list[str]) -> str | None:
+def _walk(override: Override, root: type[BaseModel], groups: list[str]) -> str | None:
     """Follow a dotted key through the schema; the problem at the first part that does not exist, else None."""
+    key, text = override.key_or_group, str(override.input_line)
     node: type[BaseModel] | None = root
+    entry: type[BaseModel] | None = None
     parts = key.split(".")
     for depth, part in enumerate(parts):
+        if entry is not None and part.isdigit():
+            node, entry = entry, None
+            continue
         if node is None:
             where = ".".join(parts[:depth])
-            return f"'{text}': {where} is a value and has no key '{part}'"
+            kind = "value" if entry is None else f"list, {where}.0 its first entry,"
+            return f"'{text}': {where} is a {kind} and has no key '{part}'"
         if part not in node.model_fields:
             known = {*node.model_fields, *groups} if depth == 0 else set(node.model_fields)
             where = f"in {'.'.join(parts[:depth])}" if depth else "at the top"
             elsewhere = [place for place in _places(root) if place.rsplit(".", 1)[-1] == parts[-1]]
             hint = f"; did you mean {', '.join(elsewhere)}?" if elsewhere else or_what(part, known)
             return f"'{text}': no key '{part}' {where}{hint}"
-        node, is_free = _inner(node.model_fields[part].annotation)
+        annotation = node.model_fields[part].annotation
+        entry = entry_node(annotation)
+        node, is_free = _inner(annotation)
         if is_free:
             return None
+    if entry is not None and any(isinstance(value, dict) for value in _values(override)):
+        return f"'{text}': {key} is a list, so its entries stand in brackets: {key}=[{{...}}]"
     return None
 
 
@@ -168,6 +178,14 @@ def _places(node: type[BaseModel], prefix: str = "") -> list[str]:
         below, _ = _inner(info.annotation)
         found += [f"{prefix}{name}"] if below is None else _places(below, f"{prefix}{name}.")
     return found
+
+
+def entry_node(annotation: Any) -> type[BaseModel] | None:
+    """Schema node that each entry of a list is, or None for any other value."""
+    if get_origin(annotation) is not list:
+        return None
+    (kind,) = get_args(annotation)
+    return kind if isinstance(kind, type) and issubclass(kind, BaseModel) else None
 
 
 def _inner(annotation: Any) -> tuple[type[BaseModel] | None, bool]:

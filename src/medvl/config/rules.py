@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from medvl.config.nearest import or_what
-from medvl.config.schema import EntryConfig, TrainConfig
+from medvl.config.schema import BuildConfig, TrainConfig
 
 HIGHER_IS_BETTER = {"accuracy": True, "macro_accuracy": True, "invalid_rate": False, "loss": False}
 """Last part of a logged name -> whether more is better."""
 
-TASKS = ("PI", "VC", "FO", "CD", "VG")
+TASKS = ("PI", "VC", "FO", "CD", "VG", "FD")
 TIERS = ("small", "medium", "large")
 DOMAINS = ("clinical", "phantom")
 
@@ -26,7 +26,7 @@ def logged_names(stage: str) -> list[str]:
     ]
 
 
-def rule_problems(config: EntryConfig) -> list[str]:
+def rule_problems(config: BuildConfig) -> list[str]:
     """Sentences about values that contradict each other; empty when all is well."""
     problems = []
     if isinstance(config, TrainConfig):

@@ -8,22 +8,21 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import Field, model_validator
+
+from medvl.config.node import Node, TaskName
+from medvl.config.own_data import OwnDataConfig
 
 Positive = Annotated[int, Field(gt=0)]
 Count = Annotated[int, Field(ge=0)]
 Share = Annotated[float, Field(ge=0, le=1)]
 PositiveFloat = Annotated[float, Field(gt=0)]
 
-TaskName = Literal["PI", "VC", "FO", "CD", "VG"]
 SplitName = Literal["train", "val", "test"]
 PartName = Literal["language", "vision", "projector"]
 
-
-class Node(BaseModel):
-    """Base of all configuration nodes: closed and read-only."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, protected_namespaces=(), allow_inf_nan=False)
+OWN_EXAMPLE = "'data.own=[{name: mylab, format: questions, path: questions.jsonl, group: patient_id}]'"
+"""What to write on a command line for data of one's own."""
 
 
 class ModelConfig(Node):
@@ -62,7 +61,7 @@ class LoraConfig(Node):
     alpha: Annotated[float, Field(gt=0)] = 32.0
     """The update is scaled by alpha / r."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    parts: Annotated[list[PartName], Field(min_length=1)] = ["language"]
+    parts: Annotated[list[PartName], Field(min_length=1)] = Field(default=["language"])
     """Parts of the model whose linear layers get an adapter."""
     layers: Literal["all_linear", "attention"] = "all_linear"
     """Which linear layers of those parts."""
@@ -77,11 +76,11 @@ class LoraConfig(Node):
 class TaskMixConfig(Node):
     """How often each task is seen in training."""
 
-    weights: dict[TaskName, Annotated[float, Field(ge=0)]] = {}
+    weights: dict[TaskName, Annotated[float, Field(ge=0)]] = Field(default_factory=dict)
     """Task -> factor on its share. 0 leaves the task out; a task not named has 1."""
     temperature: PositiveFloat = 1.0
     """Share of a task ~ weight * items^(1/temperature): 1 keeps natural shares, large values even them out."""
-    caps: dict[TaskName, Positive] = {}
+    caps: dict[TaskName, Positive] = Field(default_factory=dict)
     """Task -> most items of it drawn in one epoch."""
 
 
@@ -99,24 +98,42 @@ class DataConfig(Node):
     """Name of the benchmark that is built, as in `data=NAME`."""
     root: str
     """Folder under which the datasets lie."""
-    sources: Annotated[list[str], Field(min_length=1)]
+    sources: list[str] = Field(default_factory=list)
     """Sources to look for under the root, see `medvl.sources.registry`."""
+    own: list[OwnDataConfig] = Field(default_factory=list)
+    """Data of your own, beside the sources or alone."""
     demo: DemoConfig | None = None
     """Set: the drawn demo dataset is written to the root when it is not there."""
     strict: bool = False
     """True: a table row whose picture is absent fails the build. False: it is counted as a partial copy."""
     skip_broken: bool = False
     """True: pictures that cannot be read are left out and listed. False: they fail the build."""
+    augment: Literal["none", "light", "ultrasound"] = "none"
+    """Random changes of training pictures that keep the answer right. `light`: moves, brightness, blur, noise.
+    `ultrasound`: also shadows, attenuation with depth, haze, less speckle. val and test are never changed."""
     batch_size: Positive = 8
     """Questions in a training batch on one device."""
     num_workers: Count = 0
     """Processes that load pictures; 0 loads in the training process."""
 
     @model_validator(mode="after")
-    def _sources_once(self) -> Self:
+    def _names_once(self) -> Self:
         if len(set(self.sources)) != len(self.sources):
             raise ValueError(f"sources names one source twice: {self.sources}")
+        if taken := [name for name in self.own_names if name in self.sources or self.own_names.count(name) > 1]:
+            raise ValueError(f"own needs names of its own, and '{taken[0]}' is taken: give each set another name")
         return self
+
+    @model_validator(mode="after")
+    def _has_pictures(self) -> Self:
+        if not self.sources and not self.own:
+            raise ValueError(f"sources and own are both empty: say data.sources=[NAME, ...] or {OWN_EXAMPLE}")
+        return self
+
+    @property
+    def own_names(self) -> list[str]:
+        """Names of the sets of own data."""
+        return [one.name for one in self.own]
 
 
 class BoxConfig(Node):
@@ -149,6 +166,16 @@ class SplitConfig(Node):
     test_share: Annotated[float, Field(gt=0, lt=1)] = 0.20
     small_source_below: Count = 500
     """A source with fewer published pictures goes wholly to test."""
+    test_sources: list[str] = Field(default_factory=list)
+    """Leave-one-source-out: these sources go wholly to test and no other gives test items. Empty: the usual rule."""
+    test_domain: Literal["clinical", "phantom"] | None = None
+    """`clinical`: trained on phantoms, tested on patients only (or the reverse). null: the usual rule."""
+
+    @model_validator(mode="after")
+    def _one_protocol(self) -> Self:
+        if self.test_sources and self.test_domain:
+            raise ValueError("test_sources and test_domain are two protocols; keep one of them")
+        return self
 
     @model_validator(mode="after")
     def _leaves_train(self) -> Self:
@@ -165,6 +192,8 @@ class BenchmarkConfig(Node):
     """Where distractors come from first: the source's own answers, or the whole vocabulary of the task."""
     leaks: Literal["drop_train", "move", "fail"] = "drop_train"
     """What to do with a picture that lies on both sides: drop the train copy, move its group to test, or stop."""
+    findings: Literal["balanced", "all"] = "balanced"
+    """Findings asked of a picture: those present and as many absent ones (at least one), or all that are stated."""
     boxes: BoxConfig = BoxConfig()
     tiers: TierConfig = TierConfig()
     split: SplitConfig = SplitConfig()
@@ -188,7 +217,7 @@ class TrainerConfig(Node):
     """Optimiser steps between two validations."""
     log_every_steps: Positive = 10
     progress: bool = True
-    extra: dict[str, Any] = {}
+    extra: dict[str, Any] = Field(default_factory=dict)
     """Passed to the engine as it is."""
 
 
@@ -211,7 +240,7 @@ class EvalConfig(Node):
     """Most items of val asked at each validation (stratified by task, seeded); None asks all."""
     test_items: Positive | None = None
     """Most items of test asked; None asks all."""
-    controls: list[Literal["text_only", "blank", "shuffled"]] = []
+    controls: list[Literal["text_only", "blank", "shuffled"]] = Field(default_factory=list)
     """Asked again without their pictures (does the model look?): no picture, a blank one, that of another item."""
 
 
@@ -235,17 +264,29 @@ class DebugConfig(Node):
     """Train on answers dealt out anew among the questions of a task: every task must end at chance."""
 
 
-class EntryConfig(Node):
+class BuildConfig(Node):
+    """Everything that `medvl build` reads."""
+
+    data: DataConfig
+    benchmark: BenchmarkConfig = BenchmarkConfig()
+    paths: PathsConfig
+
+    @model_validator(mode="after")
+    def _known_test_sources(self) -> Self:
+        known = [*self.data.sources, *self.data.own_names]
+        if absent := [name for name in self.benchmark.split.test_sources if name not in known]:
+            raise ValueError(f"benchmark.split.test_sources names {absent}, not among data.sources and own {known}")
+        return self
+
+
+class EntryConfig(BuildConfig):
     """What both entry files share."""
 
     seed: Count = 0
     name: str
     """Label of the run, part of its folder name."""
     model: ModelConfig
-    data: DataConfig
-    benchmark: BenchmarkConfig = BenchmarkConfig()
     eval: EvalConfig = EvalConfig()
-    paths: PathsConfig
     debug: DebugConfig = DebugConfig()
 
 
@@ -256,9 +297,9 @@ class TrainConfig(EntryConfig):
     task_mix: TaskMixConfig = TaskMixConfig()
     trainer: TrainerConfig = TrainerConfig()
     optim: OptimConfig = OptimConfig()
-    callbacks: dict[str, dict[str, Any] | None] = {}
+    callbacks: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
     """Name -> `_target_` node of a Lightning callback."""
-    logger: dict[str, dict[str, Any] | None] = {}
+    logger: dict[str, dict[str, Any] | None] = Field(default_factory=dict)
     """Name -> `_target_` node of a Lightning logger."""
 
 

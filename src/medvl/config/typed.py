@@ -13,10 +13,13 @@ from pydantic import BaseModel, ValidationError
 
 from medvl.config.nearest import nearest, or_what
 from medvl.config.rules import rule_problems
-from medvl.config.schema import EntryConfig
+from medvl.config.schema import BuildConfig
 from medvl.errors import ConfigError
 
-Config = TypeVar("Config", bound=EntryConfig)
+Config = TypeVar("Config", bound=BuildConfig)
+
+LONGEST_OVERRIDE = 80
+"""Characters of an override that a message repeats."""
 
 
 def to_typed(
@@ -129,7 +132,7 @@ class _Origin:
         for text in reversed(self.overrides):
             name = text.split("=", 1)[0].lstrip("+~")
             if name not in self.choices and (name == key or key.startswith(f"{name}.")):
-                return f"override {text}"
+                return f"override {text if len(text) <= LONGEST_OVERRIDE else f'{text[:LONGEST_OVERRIDE]}...'}"
         for group, option in reversed(list(self.choices.items())):
             if option is None or group.startswith("hydra"):
                 continue
@@ -156,6 +159,10 @@ def key_line(text: str, parts: Sequence[str]) -> int:
     node = yaml.compose(text)
     line = 0
     for part in parts:
+        if isinstance(node, yaml.SequenceNode) and part.isdigit() and int(part) < len(node.value):
+            node = node.value[int(part)]
+            line = node.start_mark.line + 1
+            continue
         if not isinstance(node, yaml.MappingNode):
             return line
         for key, value in node.value:
@@ -184,11 +191,15 @@ def _dotted(loc: tuple[int | str, ...], root: type[BaseModel]) -> str:
         if kind is None:
             break
         parts.append(str(part))
-        if isinstance(kind, type) and issubclass(kind, BaseModel):
-            kind = kind.model_fields[str(part)].annotation if part in kind.model_fields else None
-        else:
-            kind = get_args(kind)[-1]
+        kind = _below(kind, str(part))
     return ".".join(parts)
+
+
+def _below(kind: Any, part: str) -> Any:
+    """Annotation of one part of a key in a schema class, dict or list; None when there is none."""
+    if isinstance(kind, type) and issubclass(kind, BaseModel):
+        return kind.model_fields[part].annotation if part in kind.model_fields else None
+    return get_args(kind)[-1]
 
 
 def _container(annotation: Any) -> Any:
@@ -232,7 +243,7 @@ def _lower(text: str) -> str:
 def _fields(root: type[BaseModel], dotted: str) -> list[str]:
     kind: Any = root
     for part in [p for p in dotted.split(".") if p]:
-        kind = _container(kind.model_fields[part].annotation if part in kind.model_fields else None)
-        if not isinstance(kind, type):
+        kind = _container(_below(kind, part))
+        if kind is None:
             return []
-    return list(kind.model_fields)
+    return list(kind.model_fields) if isinstance(kind, type) and issubclass(kind, BaseModel) else []

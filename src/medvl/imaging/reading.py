@@ -1,54 +1,100 @@
 """The one rule by which picture files become pixels.
 
 Every picture ends as 8-bit RGB, whatever its file holds: EXIF orientation applied, palettes resolved, transparent parts
-over black, deeper grey scaled to 8 bits. A file that is not whole is refused, never half shown.
+over black, deeper grey scaled to 8 bits, DICOM as a viewer shows it, one frame of a stack or a video. A file that is
+not whole is refused, never half shown. The content decides what a file is, not its extension.
 """
 
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from io import BytesIO
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image, ImageOps
+from PIL import ExifTags, Image, ImageOps
 
 from medvl.errors import DataError
-from medvl.imaging.wholeness import describe_content, find_damage
+from medvl.imaging.formats import (
+    MAX_PICTURE_PX,
+    PICTURE_FORMATS,
+    Kind,
+    check_frame,
+    check_size,
+    find_kind,
+    kind_of,
+    no_picture,
+    not_whole,
+    open_file,
+)
+from medvl.imaging.grey import grey_notes, grey_to_8_bits, grey_to_rgb
+from medvl.imaging.notes import Note
+from medvl.imaging.wholeness import PNG_START, find_damage
 
-FORMATS = ("PNG", "JPEG", "TIFF", "BMP", "GIF", "WEBP", "JPEG2000", "PPM")
-"""Formats that are tried. A closed list: Pillow knows others that start outside programs."""
+# pydicom and SimpleITK take half a second to import, which nobody should wait for who reads PNGs: each reader is
+# imported when the first file of its kind is met.
 
-MAX_PICTURE_PX = 80_000_000
-"""Largest picture that is decoded, in pixels (width x height). A chest film has about 12 million."""
-
-GREY_DEPTHS_BITS = (8, 10, 12, 14, 16)
-"""Depths that grey data in a 16-bit container is taken to have."""
+_EXIF_TURNED = range(2, 9)
+_EXIF_TURNED_SIDEWAYS = range(5, 9)
+_PNG_META_CHUNKS = (b"eXIf", b"tEXt", b"zTXt", b"iTXt")
+_MAY_HOLD_FRAMES = ("GIF", "TIFF", "WEBP", "PNG")
 
 
 def read_picture(path: Path, frame: int | None = None) -> npt.NDArray[np.uint8]:
     """Read one picture as 8-bit RGB.
 
     Args:
-        path: PNG, JPEG, TIFF, BMP, GIF, WebP, JPEG 2000 or PPM file; the content decides, not the extension.
-        frame: Frame of a multi-frame file; None is the first.
+        path: PNG, JPEG, TIFF, BMP, GIF, WebP, JPEG 2000, PPM, DICOM, MetaImage (.mha, .mhd), AVI or MP4 file.
+        frame: Frame of a multi-frame file; None is the first (of a MetaImage see `volumes`).
 
     Returns:
         uint8 [H, W, 3], RGB, values in 0..255.
 
     Raises:
-        DataError: The file is absent, empty, cut short, damaged, not a picture, too large, or lacks the frame.
+        DataError: The file is absent, empty, cut short, damaged, not a picture, too large, lacks the frame, or needs a
+            decoder that is not installed.
     """
-    image = decode_image(path, frame)
-    if image.mode.startswith(("I", "F")):
-        grey = grey_to_8_bits(np.asarray(image), path)
-        return np.repeat(grey[:, :, None], 3, axis=2)
-    return np.array(over_black(image), dtype=np.uint8)
+    return read_picture_noted(path, frame)[0]
+
+
+def read_picture_noted(path: Path, frame: int | None = None) -> tuple[npt.NDArray[np.uint8], frozenset[Note]]:
+    """Read one picture as `read_picture` does, and say what the rule did to it.
+
+    Returns:
+        (uint8 [H, W, 3], the notes; none for plain 8-bit RGB).
+
+    Raises:
+        DataError: As for `read_picture`.
+    """
+    with open_file(path) as file:
+        kind = kind_of(file, path)
+        content = file.read() if kind is Kind.PICTURE else b""
+    if kind is Kind.PICTURE:
+        pixels, notes = _read_still(content, path, frame)
+    elif kind is Kind.DICOM:
+        from medvl.imaging.dicom import read_dicom
+
+        pixels, notes = read_dicom(path, frame)
+    elif kind is Kind.VOLUME:
+        from medvl.imaging.volumes import read_volume
+
+        values, notes = read_volume(path, frame)
+        if values.ndim == 2:
+            notes |= grey_notes(values)
+            pixels = grey_to_rgb(grey_to_8_bits(values, path))
+        else:
+            pixels = np.array(values, dtype=np.uint8)  # a copy that may be written to
+    else:
+        from medvl.imaging.video import read_video
+
+        pixels, notes = read_video(path, frame), {Note.VIDEO, Note.FRAME}
+    return pixels, frozenset(notes)
 
 
 def picture_size(path: Path) -> tuple[int, int]:
-    """Width and height in pixels as `read_picture` would give them, without decoding.
+    """Width and height in pixels as `read_picture` would give them, from the header.
 
     Returns:
         (width, height) after EXIF orientation.
@@ -56,13 +102,36 @@ def picture_size(path: Path) -> tuple[int, int]:
     Raises:
         DataError: The file is absent, empty, not a picture or too large. Damage behind the header is not seen.
     """
+    kind = find_kind(path)
+    if kind is not Kind.PICTURE:
+        return _header_readers(kind)[0](path)
     try:
-        with Image.open(BytesIO(_read_bytes(path)), formats=FORMATS) as image:
-            _check_size(image, path)
-            turned = image.getexif().get(0x0112, 1) in (5, 6, 7, 8)
-            return (image.height, image.width) if turned else (image.width, image.height)
+        with open_file(path) as file, Image.open(file, formats=PICTURE_FORMATS) as image:
+            check_size(image.width, image.height, path)
+            is_turned = _read_exif(image, path).get(ExifTags.Base.Orientation) in _EXIF_TURNED_SIDEWAYS
+            return (image.height, image.width) if is_turned else (image.width, image.height)
     except DataError:
         raise
+    except Exception as error:
+        raise _unreadable(path, error) from error
+
+
+def frame_count(path: Path) -> int:
+    """Number of frames that `read_picture` can be asked for, from the header.
+
+    Returns:
+        1 for a single picture. A MetaImage of three planes has 3, though it is one picture when no frame is asked for.
+        Of a video, what its header states.
+
+    Raises:
+        DataError: As for `picture_size`.
+    """
+    kind = find_kind(path)
+    if kind is not Kind.PICTURE:
+        return _header_readers(kind)[1](path)
+    try:
+        with open_file(path) as file, Image.open(file, formats=PICTURE_FORMATS) as image:
+            return int(getattr(image, "n_frames", 1))
     except Exception as error:
         raise _unreadable(path, error) from error
 
@@ -77,32 +146,19 @@ def pixel_hash(pixels: npt.NDArray[np.uint8]) -> str:
         64 hex digits, equal for equal pixels of equal shape only.
     """
     digest = hashlib.sha256("x".join(map(str, pixels.shape)).encode() + b":")
-    digest.update(np.ascontiguousarray(pixels).tobytes())
+    digest.update(np.ascontiguousarray(pixels).data)
     return digest.hexdigest()
 
 
 def decode_image(path: Path, frame: int | None = None) -> Image.Image:
-    """Decode a whole picture file in the mode it has, EXIF orientation applied.
+    """Decode a whole still picture (no DICOM, MetaImage or video) in the mode it has, EXIF orientation applied.
 
     Raises:
         DataError: As for `read_picture`.
     """
-    content = _read_bytes(path)
-    damage = find_damage(content)
-    if damage:
-        raise DataError(f"{path}: expected a whole picture, found {damage}. Download or copy this file again.")
-    try:
-        with Image.open(BytesIO(content), formats=FORMATS) as image:
-            _check_size(image, path)
-            _seek(image, frame, path)
-            image.load()
-            upright = ImageOps.exif_transpose(image)
-            # exif_transpose hands back the file-bound object where nothing is turned; the copy outlives the file.
-            return upright if upright is not image else image.copy()
-    except DataError:
-        raise
-    except Exception as error:  # decoders raise almost any type on damaged bytes
-        raise _unreadable(path, error) from error
+    with open_file(path) as file:
+        content = file.read()
+    return _decode(content, path, frame)[0]
 
 
 def over_black(image: Image.Image) -> Image.Image:
@@ -110,68 +166,93 @@ def over_black(image: Image.Image) -> Image.Image:
     if image.has_transparency_data:
         rgba = image.convert("RGBA")
         return Image.alpha_composite(Image.new("RGBA", rgba.size, (0, 0, 0, 255)), rgba).convert("RGB")
-    return image.convert("RGB")
+    return image if image.mode == "RGB" else image.convert("RGB")  # which would copy
 
 
-def grey_to_8_bits(grey: npt.NDArray[np.generic], path: Path) -> npt.NDArray[np.uint8]:
-    """Scale deep grey to 8 bits.
+def _header_readers(kind: Kind) -> tuple[Callable[[Path], tuple[int, int]], Callable[[Path], int]]:
+    """(reader of the size, reader of the number of frames) for a kind that Pillow does not read."""
+    if kind is Kind.DICOM:
+        from medvl.imaging.dicom import dicom_frames, dicom_size
 
-    Whole numbers in 0..65535: data that is 8-bit grey written wider (every value a multiple of 257, or of 256) gets its
-    8-bit values back; else the full scale is the smallest depth of `GREY_DEPTHS_BITS` that holds the brightest pixel,
-    so 12-bit data in a 16-bit container is not black and the brightest pixel is at least a quarter of white. Other
-    data (floats, signed or 32-bit numbers beyond that range) is stretched from its minimum to its maximum.
+        return dicom_size, dicom_frames
+    if kind is Kind.VOLUME:
+        from medvl.imaging.volumes import volume_frames, volume_size
 
-    Args:
-        grey: [H, W], any integer or float type.
-        path: Named in messages.
+        return volume_size, volume_frames
+    from medvl.imaging.video import video_frames, video_size
 
-    Returns:
-        uint8 [H, W].
-
-    Raises:
-        DataError: Values that are not finite.
-    """
-    values = grey.astype(np.float64)
-    if not np.isfinite(values).all():
-        raise DataError(f"{path}: expected finite grey values, found NaN or infinite ones. Export the picture again.")
-    low, high = float(values.min()), float(values.max())
-    if grey.dtype.kind == "f" or low < 0 or high > 65535:
-        span = high - low
-        values = (values - low) * (255.0 / span if span else 0.0)
-        return np.asarray(np.rint(values), dtype=np.uint8)
-    whole = grey.astype(np.int64)
-    for step in (257, 256):
-        if not (whole % step).any():
-            return np.asarray(whole // step, dtype=np.uint8)
-    depth = next(bits for bits in GREY_DEPTHS_BITS if high < 2**bits)
-    return np.asarray(np.rint(values * (255.0 / (2**depth - 1))), dtype=np.uint8)
+    return video_size, video_frames
 
 
-def _read_bytes(path: Path) -> bytes:
+def _read_still(content: bytes, path: Path, frame: int | None) -> tuple[npt.NDArray[np.uint8], set[Note]]:
+    image, notes = _decode(content, path, frame)
+    is_deep = image.mode.startswith(("I", "F"))
+    # Pillow shortens deep colour and deep grey with transparency itself, so the header is asked.
+    if content.startswith(PNG_START) and content[24] == 16 and not is_deep:
+        notes.add(Note.DEEP)
+    if is_deep:
+        values = np.asarray(image)
+        return grey_to_rgb(grey_to_8_bits(values, path)), notes | grey_notes(values)
+    if image.has_transparency_data:
+        notes.add(Note.ALPHA)
+    if image.mode in ("P", "PA"):
+        notes.add(Note.PALETTE)
+    elif image.mode in ("1", "L", "LA", "La"):
+        notes.add(Note.GREY)
+    elif image.mode == "CMYK":
+        notes.add(Note.CMYK)
+    if image.mode == "L" and not image.has_transparency_data:
+        return grey_to_rgb(np.asarray(image)), notes
     try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{path}: expected a picture, found no file of this name. Complete the copy.") from None
-    except OSError as error:
-        reason = error.strerror or error
-        raise DataError(f"{path}: the picture cannot be opened ({reason}). Check the path and its rights.") from error
+        return np.array(over_black(image), dtype=np.uint8), notes
+    except Exception as error:  # LAB in a Pillow built without colour management
+        raise _unreadable(path, error) from error
 
 
-def _check_size(image: Image.Image, path: Path) -> None:
-    if image.width * image.height > MAX_PICTURE_PX:
-        raise DataError(
-            f"{path}: expected at most {MAX_PICTURE_PX:,} pixels, found {image.width} x {image.height}. "
-            "Scale the picture down or remove the file if it is not a picture of the dataset."
-        )
+def _decode(content: bytes, path: Path, frame: int | None) -> tuple[Image.Image, set[Note]]:
+    damage = find_damage(content)
+    if damage:
+        raise not_whole(path, damage)
+    notes = set()
+    try:
+        # Not closed: the picture holds nothing but the bytes, and a copy that outlives the file would cost time.
+        image: Image.Image = Image.open(BytesIO(content), formats=PICTURE_FORMATS)
+        check_size(image.width, image.height, path)
+        if frame is not None:
+            check_frame(frame, getattr(image, "n_frames", 1), path)
+            image.seek(frame)
+        if image.format in _MAY_HOLD_FRAMES and getattr(image, "is_animated", False):
+            notes.add(Note.FRAME)
+        image.load()
+        # exif_transpose copies what it does not turn.
+        if image.getexif().get(ExifTags.Base.Orientation) in _EXIF_TURNED:
+            image = ImageOps.exif_transpose(image)
+            notes.add(Note.EXIF_TURNED)
+        return image, notes
+    except DataError:
+        raise
+    except Exception as error:  # decoders raise almost any type on damaged bytes
+        raise _unreadable(path, error) from error
 
 
-def _seek(image: Image.Image, frame: int | None, path: Path) -> None:
-    frames = getattr(image, "n_frames", 1)
-    if frame is None:
-        return
-    if not 0 <= frame < frames:
-        raise DataError(f"{path}: expected frame {frame}, found {frames} frame(s) (0 to {frames - 1}).")
-    image.seek(frame)
+def _read_exif(image: Image.Image, path: Path) -> Image.Exif:
+    """EXIF, without decoding unless it may stand behind the pixels."""
+    # Pillow decodes every PNG in full before it answers; its base class answers from what was read so far.
+    is_read = image.format == "PNG" and not _has_late_meta(path)
+    return Image.Image.getexif(image) if is_read else image.getexif()
+
+
+def _has_late_meta(path: Path) -> bool:
+    """Whether a PNG has chunks behind its pixels that may hold EXIF."""
+    with open_file(path) as file:
+        file.seek(len(PNG_START))
+        is_behind = False
+        while len(head := file.read(8)) == 8:
+            is_behind |= head[4:] == b"IDAT"
+            if is_behind and head[4:] in _PNG_META_CHUNKS:
+                return True
+            file.seek(int.from_bytes(head[:4], "big") + 4, 1)
+    return False
 
 
 def _unreadable(path: Path, error: Exception) -> DataError:
@@ -180,7 +261,4 @@ def _unreadable(path: Path, error: Exception) -> DataError:
             f"{path}: expected at most {MAX_PICTURE_PX:,} pixels, found more. "
             "Scale the picture down or remove the file if it is not a picture of the dataset."
         )
-    found = describe_content(_read_bytes(path))
-    return DataError(
-        f"{path}: expected a picture ({', '.join(FORMATS)}), found {found}. Download or copy this file again."
-    )
+    return no_picture(path)

@@ -49,8 +49,10 @@ def source_notes(card: Mapping[str, Any]) -> Iterator[str]:
         if entry["leaked"]:
             yield f"{name}: {entry['leaked']} pictures dropped because a copy lies on another side of the split"
         yield from (f"{name}: {warning}" for warning in entry["warnings"])
+        yield from (f"{name}, known flaw: {flaw}" for flaw in entry.get("flaws", ()))
     totals, published = card["totals"], card["published_totals"]
-    if any(name != "demo" for name, entry in card["sources"].items() if entry["found"]):
+    found = {name for name, entry in card["sources"].items() if entry["found"]}
+    if card["name"] == "fetal_gauge" and found:
         yield (
             f"in all {totals['pictures']:,} pictures, {totals['items']:,} items, {totals['vg_test_items']:,} VG "
             f"items in test; the paper states {published['pictures']:,}, {published['items']:,} and "

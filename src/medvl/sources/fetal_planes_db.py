@@ -10,8 +10,10 @@ import re
 from pathlib import Path
 
 from medvl.errors import DataError
-from medvl.sources.locate import entry, find_archives, find_folder, list_files
+from medvl.sources.listing import warn_of
+from medvl.sources.locate import entry, find_folder, list_pictures, not_unpacked
 from medvl.sources.record import Domain, Record, Source, SourceScan, Split, Task
+from medvl.sources.row_checks import check_known, check_patient, unique_rows
 from medvl.sources.tables import TableRow, read_table
 
 TABLE = "FETAL_PLANES_DB_data.csv"
@@ -48,34 +50,31 @@ def scan(folder: Path) -> SourceScan:
     """
     table = entry(folder, TABLE) or folder / TABLE
     home = entry(folder, "Images") or folder / "Images"
-    files = list_files(home)
-    records: dict[str, Record] = {}
+    files = list_pictures(home, (".png",))
     warnings: list[str] = []
-    first: dict[str, TableRow] = {}
-    for row in read_table(table, COLUMNS):
-        name = re.sub(r"\.png$", "", row["Image_name"], flags=re.IGNORECASE)
-        known = first.setdefault(name.casefold(), row)
-        if known is row:
-            records[name] = _record(name, row, home, files)
-        elif any(known[column] != row[column] for column in COLUMNS[1:]):
-            raise DataError(
-                f"{row.where}: expected the same values as in row {known.number} for {name}, found others. "
-                f"Remove the wrong row of {table}."
-            )
-        else:
-            warnings.append(f"{row.where} repeats row {known.number} ({name}); it counts once.")
-    archives = [] if files else find_archives(folder, ["FETAL_PLANES", "Images"])
-    if archives:
-        warnings.append(f"{archives[0]} is not unpacked: expected the folder {home}. Unpack it there.")
-    unlisted = [path.name for key, path in files.items() if key.endswith(".png") and key[:-4] not in first]
-    if unlisted:
-        shown = ", ".join(unlisted[:3]) + (", ..." if len(unlisted) > 3 else "")
-        warnings.append(f"{home}: {len(unlisted)} picture(s) without a row in {TABLE} ({shown}); left out.")
-    return SourceScan(list(records.values()), warnings)
+    rows = unique_rows(table, read_table(table, COLUMNS), _name, COLUMNS[1:], warnings)
+    records = [_record(row, home, files) for row in rows]
+    if not files:
+        warnings += not_unpacked(folder, ["FETAL_PLANES", "Images"], f"the folder {home}. Unpack it there.")[:1]
+    listed = {f"{_name(row)}.png".casefold() for row in rows}
+    unlisted = [path.name for key, path in files.items() if key not in listed]
+    warnings += warn_of(home, unlisted, "picture", f"without a row in {TABLE}; left out.")
+    return SourceScan(records, warnings)
 
 
-def _record(name: str, row: TableRow, home: Path, files: dict[str, Path]) -> Record:
-    _check_patient(name, row)
+def _name(row: TableRow) -> str:
+    return re.sub(r"\.png$", "", row["Image_name"], flags=re.IGNORECASE)
+
+
+def _record(row: TableRow, home: Path, files: dict[str, Path]) -> Record:
+    name = _name(row)
+    match = PICTURE_NAME.fullmatch(name)
+    if match is None:
+        raise DataError(
+            f"{row.where}: expected an Image_name such as Patient00001_Plane1_1_of_15, found {name!r}. "
+            "Correct the row or use the table as published."
+        )
+    check_patient(row, "Patient_num", match["patient"], name)
     label = _raw_label(row)
     file_name = f"{name}.png"
     return Record(
@@ -102,26 +101,7 @@ def _raw_label(row: TableRow) -> str | None:
 
 
 def _known(row: TableRow, column: str, values: tuple[str, ...]) -> str:
-    if row[column] not in values:
-        raise DataError(
-            f"{row.where} ({row['Image_name']}): expected {column} to be one of {', '.join(values)}, "
-            f"found {row[column]!r}. Correct the row or use the table as published."
-        )
-    return row[column]
-
-
-def _check_patient(name: str, row: TableRow) -> None:
-    match = PICTURE_NAME.fullmatch(name)
-    if match is None:
-        raise DataError(
-            f"{row.where}: expected an Image_name such as Patient00001_Plane1_1_of_15, found {name!r}. "
-            "Correct the row or use the table as published."
-        )
-    if not re.fullmatch(r"[0-9]+", row["Patient_num"]) or int(match["patient"]) != int(row["Patient_num"]):
-        raise DataError(
-            f"{row.where}: expected Patient_num {int(match['patient'])} as in the name {name}, "
-            f"found {row['Patient_num']!r}. A shifted row mixes patients: correct it or use the table as published."
-        )
+    return check_known(row[column], column, values, f"{row.where} ({row['Image_name']})")
 
 
 FETAL_PLANES_DB = Source(

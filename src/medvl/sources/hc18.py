@@ -8,11 +8,11 @@ annotations are in use too and give the same boxes, because annotations are fill
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from pathlib import Path
 
 from medvl.errors import DataError
-from medvl.sources.locate import entry, find_archives, find_folder, list_files
+from medvl.sources.listing import warn_of, without_structures
+from medvl.sources.locate import entry, find_folder, list_files, not_unpacked
 from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Split, Structure, Task
 from medvl.sources.tables import read_table
 
@@ -52,20 +52,18 @@ def scan(folder: Path) -> SourceScan:
 def _scan_set(folder: Path, set_name: str, table_name: str, split: Split, warnings: list[str]) -> list[Record]:
     home = entry(folder, set_name) or folder / set_name
     files = list_files(home)
-    archives = [] if files else find_archives(folder, [set_name])
-    if archives:
-        warnings.append(f"{archives[0]} is not unpacked: expected the folder {home}. Unpack it there.")
+    if not files:
+        warnings += not_unpacked(folder, [set_name], f"the folder {home}. Unpack it there.")[:1]
     rows = _rows(folder, table_name, warnings)
     pictures = {name for name in files if PICTURE_NAME.fullmatch(name)}
     unlisted = sorted(pictures - {name.casefold() for name in rows}) if rows else sorted(pictures)
-    if rows and unlisted:
-        warnings.append(f"{home}: {_count(unlisted, 'picture')} without a row in {table_name}.")
+    if rows:
+        warnings += warn_of(home, unlisted, "picture", f"without a row in {table_name}.")
     where = rows | {files[name].name: f"{set_name}/{files[name].name}" for name in unlisted}
     records = [_record(home, set_name, name, files, split, where[name]) for name in where]
     if split is Split.TRAIN:
-        bare = [record.record_id for record in records if record.is_present and not record.structures]
-        if bare:
-            warnings.append(f"{home}: {_count(bare, 'picture')} without an annotation; no question is asked on them.")
+        bare = without_structures(records)
+        warnings += warn_of(home, bare, "picture", "without an annotation; no question is asked on them.")
         _warn_of_strays(home, files, warnings)
     return records
 
@@ -120,15 +118,8 @@ def _warn_of_strays(home: Path, files: dict[str, Path], warnings: list[str]) -> 
                 orphans.append(path.name)
         elif name.endswith(".png"):
             strangers.append(path.name)
-    if orphans:
-        warnings.append(f"{home}: {_count(orphans, 'annotation')} without a picture.")
-    if strangers:
-        warnings.append(f"{home}: {_count(strangers, 'file')} not named as the dataset names its pictures; left out.")
-
-
-def _count(names: Sequence[str], noun: str) -> str:
-    shown = ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-    return f"{len(names)} {noun}{'' if len(names) == 1 else 's'} ({shown})"
+    warnings += warn_of(home, orphans, "annotation", "without a picture.")
+    warnings += warn_of(home, strangers, "file", "not named as the dataset names its pictures; left out.")
 
 
 HC18 = Source(

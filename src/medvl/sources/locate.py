@@ -1,9 +1,9 @@
-"""Finding the folder of a dataset below the data root, wherever the user unpacked it."""
+"""Finding the folder of a dataset below the data root, wherever the user unpacked it, and the files in it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from medvl.errors import DataError
@@ -11,14 +11,33 @@ from medvl.errors import DataError
 DEPTH = 2
 """Levels below the root that are looked at."""
 
-ARCHIVE_ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".gz", ".7z", ".rar")
+ARCHIVE_ENDINGS = (".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".gz", ".7z", ".rar")
+
+PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
+"""Endings by which pictures are told from other files, in lower case."""
 
 
-def find_folder(root: Path, markers: Sequence[str]) -> Path | None:
-    """Find the folder that holds all markers.
+def find_where(root: Path, fits: Callable[[Path], bool]) -> Path | None:
+    """Find the folder that fits.
 
     Looks at the root, then one and two levels below, each level in name order, and takes the first. Links that lead out
     of the root are not followed.
+
+    Args:
+        root: Data root.
+        fits: Whether a folder holds the dataset.
+
+    Returns:
+        Absolute path, or None.
+
+    Raises:
+        DataError: The root is no folder.
+    """
+    return next((folder for folder in _folders(root, DEPTH) if fits(folder)), None)
+
+
+def find_folder(root: Path, markers: Sequence[str]) -> Path | None:
+    """Find the folder that holds all markers, as `find_where` does.
 
     Args:
         root: Data root.
@@ -30,21 +49,46 @@ def find_folder(root: Path, markers: Sequence[str]) -> Path | None:
     Raises:
         DataError: The root is no folder.
     """
-    return next((f for f in _folders(root) if all(entry(f, marker) is not None for marker in markers)), None)
+    return find_where(root, lambda folder: all(entry(folder, marker) is not None for marker in markers))
 
 
-def find_archives(root: Path, words: Sequence[str]) -> list[Path]:
-    """Archives at most two levels below the root whose name holds one of the words, any case, in name order.
+def find_any(root: Path, markers: Sequence[str]) -> Path | None:
+    """Find the folder that holds the first of the markers that lies anywhere, as `find_folder` does."""
+    return next((folder for marker in markers if (folder := find_folder(root, [marker])) is not None), None)
 
-    For messages such as "training_set.zip lies there: unpack it".
+
+def find_inside(root: Path, name: str, markers: Sequence[str] = ()) -> Path | None:
+    """Find the folder of this name that holds all markers, one level deeper than `find_folder` looks."""
+    above = find_folder(root, [name, *(f"{name}/{marker}" for marker in markers)])
+    return None if above is None else entry(above, name)
+
+
+def find_archives(root: Path, words: Sequence[str], depth: int = DEPTH) -> list[Path]:
+    """Archives whose name holds one of the words, any case, level by level in name order.
+
+    Args:
+        root: Where to look.
+        words: Words.
+        depth: Levels below the root that are looked at too.
     """
     lowered = [word.casefold() for word in words]
     return [
-        folder / name
-        for folder in _folders(root)
-        for name in _names(folder)
-        if name.casefold().endswith(ARCHIVE_ENDINGS) and any(word in name.casefold() for word in lowered)
+        path
+        for folder in _folders(root, depth)
+        for name, path in list_files(folder).items()
+        if name.endswith(ARCHIVE_ENDINGS) and any(word in name for word in lowered)
     ]
+
+
+def not_unpacked(root: Path, words: Sequence[str], expected: str) -> list[str]:
+    """A sentence for each archive that `find_archives` finds, for a scan that found nothing where it should be.
+
+    Args:
+        root: Where to look.
+        words: Words in the archive's name.
+        expected: What should be there instead of it, with the full stop (`the folder images. Unpack it there.`).
+    """
+    return [f"{archive} is not unpacked: expected {expected}" for archive in find_archives(root, words)]
 
 
 def entry(folder: Path, relative: str) -> Path | None:
@@ -64,19 +108,42 @@ def list_files(folder: Path) -> dict[str, Path]:
     return {name.casefold(): folder / name for name in _names(folder) if not name.startswith(".")}
 
 
-def _folders(root: Path) -> Iterator[Path]:
+def list_pictures(folder: Path, endings: tuple[str, ...] = PICTURE_ENDINGS) -> dict[str, Path]:
+    """Picture files of one folder by lower-case name, in name order; empty when the folder is absent.
+
+    Links to files that are not there (pictures not yet fetched) are no pictures.
+    """
+    return {name: path for name, path in list_files(folder).items() if name.endswith(endings) and path.is_file()}
+
+
+def subfolders(folder: Path, within: Path | None = None, warnings: list[str] | None = None) -> list[Path]:
+    """Folders of one folder, in name order; none when it is absent or may not be read.
+
+    Args:
+        folder: Where to look.
+        within: Links that lead out of this folder (`folder` itself by default) are left out.
+        warnings: Takes a sentence for each such link.
+    """
+    home = (within or folder).resolve()
+    found = []
+    for path in (folder / name for name in _names(folder) if not name.startswith((".", "__MACOSX"))):
+        if not path.is_dir():
+            continue
+        if path.resolve().is_relative_to(home):
+            found.append(path)
+        elif warnings is not None:
+            warnings.append(f"{path} is a link out of the dataset and not followed. Copy the folder here.")
+    return found
+
+
+def _folders(root: Path, depth: int) -> Iterator[Path]:
     if not root.is_dir():
         raise DataError(f"data root {root}: expected a folder, found none. Set data.root to where the datasets lie.")
     level, home = [root.absolute()], root.resolve()
-    for depth in range(DEPTH + 1):
+    for below in range(depth + 1):
         yield from level
-        if depth < DEPTH:
-            level = [child for folder in level for child in _subfolders(folder, home)]
-
-
-def _subfolders(folder: Path, home: Path) -> list[Path]:
-    children = [folder / name for name in _names(folder) if not name.startswith((".", "__MACOSX"))]
-    return [child for child in children if child.is_dir() and child.resolve().is_relative_to(home)]
+        if below < depth:
+            level = [child for folder in level for child in subfolders(folder, within=home)]
 
 
 def _names(folder: Path) -> list[str]:

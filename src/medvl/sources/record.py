@@ -11,6 +11,9 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
 
+Box = tuple[float, float, float, float]
+"""x0, y0, x1, y1 in pixels, origin top left, half-open (x1, y1 are one past the last pixel)."""
+
 
 class Task(StrEnum):
     """The tasks of the benchmark."""
@@ -25,6 +28,8 @@ class Task(StrEnum):
     """Clinical diagnosis: normal, benign or malignant."""
     VG = "VG"
     """Visual grounding: what does the red box show."""
+    FD = "FD"
+    """Finding detection: is a finding present, yes or no."""
 
 
 class Domain(StrEnum):
@@ -51,11 +56,20 @@ class MaskFile:
         value: Grey level of the structure; None leaves it to `medvl.imaging.masks.read_mask` (class numbers: above 0;
             shades of grey: at least half the brightest). A mask of several grey classes needs the level.
         is_outline: True when only the border is drawn. Outlines are filled before boxes are taken.
+        colour: RGB colour of the structure in a coloured mask; None where levels of grey tell structures apart.
+        frame: Frame of a multi-frame mask (MHA stack); None for a single picture.
+        array: Name of the array in a file of named arrays (`structures/liver` in a `.npy` that holds a dictionary).
+        may_be_empty: True where the dataset writes an empty mask for a structure that is not seen; elsewhere an empty
+            mask is a fault.
     """
 
     path: Path
     value: int | None = None
     is_outline: bool = False
+    colour: tuple[int, int, int] | None = None
+    frame: int | None = None
+    array: str | None = None
+    may_be_empty: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,13 +78,36 @@ class Structure:
 
     Attributes:
         label: Raw label, exactly as the dataset writes it.
-        bbox_xyxy_px: Pixels, origin top left, half-open (x1, y1 are one past the last pixel). None when `mask` is set.
+        bbox_xyxy_px: None when `mask` is set.
         mask: Mask file the box is taken from when the benchmark is built. None when `bbox_xyxy_px` is set.
     """
 
     label: str
-    bbox_xyxy_px: tuple[float, float, float, float] | None = None
+    bbox_xyxy_px: Box | None = None
     mask: MaskFile | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question that a dataset brings ready-made, with its own options.
+
+    Attributes:
+        question_id: Unique within the source and stable between copies of it.
+        task: One of the benchmark's tasks it belongs to.
+        question: Question text without the options.
+        options: Option texts as the dataset gives them, in its order; at least two, no two equal.
+        answer_index: Index of the right option.
+        bbox_xyxy_px: Red box that goes with the question; None without one.
+        polarity: For yes/no questions about a finding: True when "yes" means present. None elsewhere.
+    """
+
+    question_id: str
+    task: Task
+    question: str
+    options: tuple[str, ...]
+    answer_index: int
+    bbox_xyxy_px: Box | None = None
+    polarity: bool | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +122,8 @@ class Record:
         domain: `clinical` or `phantom`.
         labels: Task -> raw label for picture-level tasks (PI, VC, FO, CD).
         structures: Marked structures for VG.
+        findings: Raw name of a finding -> whether it is present, for FD.
+        questions: Questions that the dataset brings ready-made.
         official_split: `train` or `test` when the dataset publishes one.
         frame: Index of the frame in a multi-frame file.
         is_present: False when a table lists the picture but the copy on disk lacks it.
@@ -99,11 +138,18 @@ class Record:
     domain: Domain
     labels: Mapping[Task, str] = field(default_factory=dict)
     structures: tuple[Structure, ...] = ()
+    findings: Mapping[str, bool] = field(default_factory=dict)
+    questions: tuple[Question, ...] = ()
     official_split: Split | None = None
     frame: int | None = None
     is_present: bool = True
     where: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_askable(self) -> bool:
+        """Whether any question can be asked about the picture."""
+        return bool(self.labels or self.structures or self.findings or self.questions)
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,6 +182,7 @@ class Source:
         find: Data root -> folder of this dataset under it, or None. Looks at the root itself and two levels below.
         scan: Folder -> records. Raises DataError naming file and row.
         has_usable_official_split: False when the published split cannot be used (a side without labels).
+        flaws: Known flaws, a sentence each; carried into the card and the report.
     """
 
     name: str
@@ -150,3 +197,4 @@ class Source:
     find: Callable[[Path], Path | None]
     scan: Callable[[Path], SourceScan]
     has_usable_official_split: bool = False
+    flaws: tuple[str, ...] = ()

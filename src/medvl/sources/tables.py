@@ -51,7 +51,7 @@ def read_table(
         DataError: The file is absent or no text, a required column is missing or there twice, a row has another number
             of fields than the header, quotes are not closed, or no row follows the header.
     """
-    text = _read_text(path)
+    text = decode_table(read_table_bytes(path), path)
     delimiter, header = _choose_delimiter(path, text, required_columns, delimiters)
     rows = []
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
@@ -69,13 +69,49 @@ def read_table(
             values = {name: field.strip() for name, field in zip(header, fields, strict=True)}
             rows.append(TableRow(number, where, values))
     except csv.Error as error:
-        raise DataError(
-            f"{path.name} row {number + 1}: expected fields separated by {delimiter!r}, found {error}. "
-            f"Correct the quotes of this row in {path}."
-        ) from error
+        raise broken_quotes(path, number + 1, delimiter, error) from error
     if not rows:
         raise DataError(f"{path}: expected rows below the header, found none. Download the table again.")
     return rows
+
+
+def read_table_bytes(path: Path) -> bytes:
+    """Content of a table's file.
+
+    Raises:
+        DataError: The file is absent or may not be read.
+    """
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataError(f"{path}: the table cannot be opened ({reason}). Complete the copy of the dataset.") from error
+
+
+def decode_table(content: bytes, path: Path) -> str:
+    """Text of a table: UTF-8 or UTF-16 as its byte order mark says, else Latin-1.
+
+    Raises:
+        DataError: It is empty or no text.
+    """
+    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
+        return content.decode("utf-16", errors="replace")
+    if content.startswith(b"PK\x03\x04") or b"\x00" in content:
+        raise DataError(f"{path}: expected a text table, found a binary file. Export the table as CSV.")
+    if not content.strip():
+        raise DataError(f"{path}: expected a table, found an empty file. Download the table again.")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return content.decode("latin-1")
+
+
+def broken_quotes(path: Path, number: int, delimiter: str, error: csv.Error) -> DataError:
+    """The error about a row whose quotes are not closed."""
+    return DataError(
+        f"{path.name} row {number}: expected fields separated by {delimiter!r}, found {error}. "
+        f"Correct the quotes of this row in {path}."
+    )
 
 
 def _choose_delimiter(
@@ -91,24 +127,6 @@ def _choose_delimiter(
                 raise DataError(f"{path}: expected column {twice!r} once, found it {times} times. Keep one of them.")
             return delimiter, header
     raise _missing_columns(path, required, max(headers.values(), key=len))
-
-
-def _read_text(path: Path) -> str:
-    try:
-        content = path.read_bytes()
-    except OSError as error:
-        reason = error.strerror or error
-        raise DataError(f"{path}: the table cannot be opened ({reason}). Complete the copy of the dataset.") from error
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        return content.decode("utf-16", errors="replace")
-    if content.startswith(b"PK\x03\x04") or b"\x00" in content:
-        raise DataError(f"{path}: expected a text table, found a binary file. Export the table as CSV.")
-    if not content.strip():
-        raise DataError(f"{path}: expected a table, found an empty file. Download the table again.")
-    try:
-        return content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        return content.decode("latin-1")
 
 
 def _parse_header(text: str, delimiter: str) -> list[str]:

@@ -12,7 +12,7 @@ from medvl.benchmark.item import META_FIELDS
 from medvl.benchmark.questions import iou
 from medvl.benchmark.store import read_benchmark
 from medvl.benchmark.vocabulary import load_vocabulary
-from medvl.config.schema import BenchmarkConfig
+from medvl.config.schema import BenchmarkConfig, SplitConfig
 from medvl.errors import DataError
 from medvl.sources.fetal_planes_db import FETAL_PLANES_DB
 from medvl.sources.hc18 import HC18
@@ -76,7 +76,7 @@ def test_nothing_is_read_again_when_nothing_changed_and_all_when_a_picture_did(r
     first = build(root, tmp_path, source)
     reads = Counter()
     real = build_module.read_records
-    monkeypatch.setattr(build_module, "read_records", lambda *a: reads.update(n=1) or real(*a))
+    monkeypatch.setattr(build_module, "read_records", lambda *a, **k: reads.update(n=1) or real(*a, **k))
     assert build(root, tmp_path, source) == first
     assert reads["n"] == 0
     draw(root / "s" / "Patient0003_a.png", 999)
@@ -106,7 +106,7 @@ def test_a_link_that_leads_in_circles_does_no_harm(root, tmp_path):
 def test_a_benchmark_built_inside_the_data_is_no_input_of_the_next(root, monkeypatch):
     recipe = recipe_of(root, drawn(root))
     first = build_benchmark(recipe, root / "s" / "built")
-    monkeypatch.setattr(build_module, "read_records", lambda *a: pytest.fail("read again"))
+    monkeypatch.setattr(build_module, "read_records", lambda *a, **k: pytest.fail("read again"))
     assert build_benchmark(recipe, root / "s" / "built") == first
 
 
@@ -279,6 +279,32 @@ def test_the_official_split_is_kept_in_a_partial_copy_too(root, tmp_path):
         assert (sides == {Split.TEST}) == (int(group.removeprefix("s:p")) % 2 == 1)
 
 
+def test_a_published_validation_side_counts_as_train(root, tmp_path):
+    made = [replace(s, official=[Split.TRAIN, Split.VAL, Split.TEST][int(s.group.strip("Pp ")) % 3]) for s in shots()]
+    built = build(root, tmp_path, drawn(root, made=made, official=True))
+    assert built.card["sources"]["s"]["official_split"] is True
+    for group, sides in sides_of(built).items():
+        assert (sides == {Split.TEST}) == (int(group.removeprefix("s:p")) % 3 == 2)
+
+
+def test_a_source_that_states_no_sides_is_split_by_group_without_a_word(root, tmp_path):
+    entry = build(root, tmp_path, drawn(root, official=True)).card["sources"]["s"]
+    assert (entry["official_split"], entry["warnings"]) == (False, [])
+    assert all(entry["splits"].values())
+
+
+@pytest.mark.parametrize("protocol", [{}, {"test_sources": ["s"]}])
+def test_stated_sides_that_are_not_used_are_reported(root, tmp_path, protocol):
+    made = official_shots()
+    made[-1] = replace(made[-1], official=None)
+    config = BenchmarkConfig(split=SplitConfig(**protocol))
+    (warning,) = build(root, tmp_path, drawn(root, made=made, official=True), config=config).card["sources"]["s"][
+        "warnings"
+    ]
+    assert warning.startswith("the published split is not used: ")
+    assert ("test_sources" if protocol else "has no published side") in warning
+
+
 def test_a_small_source_is_wholly_in_test(root, tmp_path):
     built = build(root, tmp_path, drawn(root, published_pictures=40))
     assert {item.split for item in built.items} == {Split.TEST}
@@ -341,7 +367,7 @@ def test_real_layouts_build_together(tmp_path, mini_hc18, mini_fetal_planes):
     assert {i.source for i in built.items} == {"hc18", "fetal_planes_db"}
     assert built.card["sources"]["fetal_planes_db"]["official_split"] is True
     assert {i.source for i in built.items if i.task is Task.VG} == {"hc18"}
-    assert os.listdir(tmp_path / "out") == ["built"]
+    assert sorted(os.listdir(tmp_path / "out")) == ["built", "readings.sqlite"]
 
 
 def test_real_samples_build(tmp_path, shared_data):

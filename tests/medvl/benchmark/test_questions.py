@@ -10,7 +10,7 @@ from medvl.benchmark.questions import OVERLAP_IOU, box_area, draft_questions, io
 from medvl.benchmark.vocabulary import load_vocabulary
 from medvl.config.schema import TierConfig
 from medvl.errors import DataError
-from medvl.sources.record import Domain, Record, Task
+from medvl.sources.record import Domain, Question, Record, Task
 
 SIDES = st.tuples(*[st.integers(0, 40)] * 4)
 BOXES = SIDES.map(lambda s: (float(s[0]), float(s[1]), float(s[0] + s[2] + 1), float(s[1] + s[3] + 1)))
@@ -106,3 +106,57 @@ def test_all_unknown_labels_are_listed_with_counts():
         drafts(*pictures)
     for part in ("s: labels", "PI: 'four chamber' (2 x)", "CD: 'sick' (1 x)", "VG: 'kidney' (1 x)", "vocabulary.yaml"):
         assert part in str(caught.value)
+
+
+FINDINGS = {"Effusion": True, "Mass": False, "Nodule": False, "Pneumonia": False, "Pneumothorax": True}
+
+
+def asked(record, findings="balanced", seed=0):
+    drafts, true_of = draft_questions([as_read(record)], load_vocabulary(), findings, seed)
+    return drafts, true_of["s/r"]
+
+
+def as_read(record):
+    return ReadPicture(record, 100, 100, "hash", ())
+
+
+def picture_with(**facts):
+    return Record("s", "r", Path("r.png"), "g", Domain.CLINICAL, **facts)
+
+
+def test_present_findings_are_asked_with_as_many_absent_ones():
+    drafts, true_of = asked(picture_with(findings=FINDINGS))
+    answers = [draft.answer for draft in drafts]
+    assert (answers.count("yes"), answers.count("no")) == (2, 2)
+    assert set(true_of) == {"pleural effusion", "a pneumothorax"}
+    assert all(draft.options == ("yes", "no") and draft.polarity for draft in drafts)
+    assert "Is there a pneumothorax in this image?" in {draft.question for draft in drafts}
+    assert len({draft.item_id for draft in drafts}) == 4
+
+
+def test_a_picture_without_a_finding_is_asked_for_one_and_which_follows_the_seed():
+    none = picture_with(findings=dict.fromkeys(FINDINGS, False))
+    chosen = {asked(none, seed=seed)[0][0].raw_label for seed in range(20)}
+    assert len(asked(none)[0]) == 1
+    assert len(chosen) > 2
+
+
+def test_all_findings_can_be_asked():
+    assert len(asked(picture_with(findings=FINDINGS), "all")[0]) == 5
+
+
+def test_two_names_of_one_finding_are_one_question():
+    drafts, _ = asked(picture_with(findings={"Infiltrate": False, "Infiltration": True}), "all")
+    assert [(draft.raw_label, draft.answer) for draft in drafts] == [("infiltration", "yes")]
+
+
+def test_an_unknown_finding_is_listed():
+    with pytest.raises(DataError, match="FD: 'Gossypiboma'"):
+        asked(picture_with(findings={"Gossypiboma": True}))
+
+
+def test_a_ready_made_question_keeps_its_text_its_options_and_its_box():
+    ready = Question("q7", Task.VG, "What is it?", ("a lung", "a rib"), 1, bbox_xyxy_px=(1.0, 2.0, 3.0, 4.0))
+    (draft,), _ = asked(picture_with(questions=(ready,)))
+    assert (draft.question, draft.options, draft.answer) == ("What is it?", ("a lung", "a rib"), "a rib")
+    assert draft.bbox_xyxy_px == (1.0, 2.0, 3.0, 4.0)

@@ -7,7 +7,7 @@ from drawn_source import drawn_source
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvl.benchmark.split import label_counts, official_split_problem, split_groups, stratified_groups
+from medvl.benchmark.split import label_counts, official_split_problem, split_groups, states_sides, stratified_groups
 from medvl.config.schema import SplitConfig
 from medvl.sources.record import Domain, Record, Split, Task
 
@@ -99,7 +99,10 @@ def test_an_official_split_wins_over_smallness():
 @pytest.mark.parametrize(
     ("records", "says"),
     [
+        ([record("a", None), record("b", None)], "no picture states a side"),
         ([record("a", Split.TRAIN), record("b", None)], "row 3 has no published side"),
+        ([record("a", Split.TRAIN), record("b", Split.VAL)], "one side of the published split"),
+        ([record("a", Split.VAL), record("a", Split.TEST)], "1 groups lie on both sides"),
         ([record("a", Split.TRAIN), record("b", Split.TEST, labels=False)], "one side of the published split"),
         ([record("a", Split.TRAIN), record("a", Split.TEST)], "1 groups lie on both sides"),
         ([record("P7", Split.TRAIN), record("p007 ", Split.TEST)], "1 groups lie on both sides"),
@@ -109,10 +112,24 @@ def test_an_unusable_official_split_says_why(records, says):
     assert says in (official_split_problem(drawn_source("s", [], official=True), records) or "")
 
 
-def test_a_usable_official_split_has_no_problem():
-    records = [record("a", Split.TRAIN), record("b", Split.TEST)]
+@pytest.mark.parametrize("first", [Split.TRAIN, Split.VAL])
+def test_a_usable_official_split_has_no_problem(first):
+    records = [record("a", first), record("a", Split.TRAIN), record("b", Split.TEST)]
     assert official_split_problem(drawn_source("s", [], official=True), records) is None
     assert official_split_problem(drawn_source("s", []), records) is not None
+
+
+def test_a_published_validation_side_is_part_of_train_from_which_val_is_carved():
+    groups = many_groups(100)
+    official = {g: list(Split)[i % 3] for i, g in enumerate(groups)}
+    sides = split_groups(drawn_source("s", []), official, groups, SplitConfig(), 0)
+    assert {g for g, side in sides.items() if side is Split.TEST} == {g for g, o in official.items() if o is Split.TEST}
+    assert {sides[g] for g, o in official.items() if o is Split.VAL} == {Split.TRAIN, Split.VAL}
+
+
+def test_sides_are_stated_by_any_record_that_has_one():
+    assert states_sides([record("a", None), record("b", Split.VAL)])
+    assert not states_sides([record("a", None)])
 
 
 def test_counts_are_by_group_and_label():
@@ -120,3 +137,45 @@ def test_counts_are_by_group_and_label():
         "g": Counter({"PI/a": 2}),
         "h": Counter({"VG/b": 1}),
     }
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_side_has_every_label_when_few_large_groups_allow_it(seed):
+    """39 recordings of four poses and 2 of 4 structures each, as a phantom data set has them."""
+    rng = np.random.default_rng(seed)
+    groups = {}
+    for number in range(39):
+        labels = Counter({f"FO/pose {number % 4}": int(rng.integers(200, 600))})
+        for structure in rng.permutation(4)[:2]:
+            labels[f"VG/structure {structure}"] = int(rng.integers(50, 900))
+        groups[f"stream {number}"] = labels
+    sides = stratified_groups(groups, {Split.TRAIN: 0.7, Split.TEST: 0.2, Split.VAL: 0.1}, seed)
+    for side in Split:
+        present = {label for group, labels in groups.items() if sides[group] is side for label in labels}
+        assert len(present) == 8
+    total = sum(labels.total() for labels in groups.values())
+    train = sum(labels.total() for group, labels in groups.items() if sides[group] is Split.TRAIN)
+    assert 0.55 < train / total < 0.8
+
+
+def test_a_held_out_source_is_all_test_and_the_others_have_none():
+    groups = {f"g{n}": Counter({"PI/a": 5}) for n in range(20)}
+    config = SplitConfig(test_sources=["s"])
+    official = dict.fromkeys(groups, Split.TRAIN)
+    assert set(split_groups(drawn_source("s", []), official, groups, config, 0).values()) == {Split.TEST}
+    others = split_groups(drawn_source("t", [], published_pictures=10), None, groups, config, 0)
+    assert set(others.values()) == {Split.TRAIN, Split.VAL}
+
+
+def test_a_held_out_domain_is_all_test_and_the_other_has_none():
+    groups = {f"g{n}": Counter({"PI/a": 5}) for n in range(20)}
+    domains = {group: Domain.PHANTOM if n % 2 else Domain.CLINICAL for n, group in enumerate(groups)}
+    config = SplitConfig(test_domain="clinical")
+    sides = split_groups(drawn_source("s", []), None, groups, config, 0, domains)
+    assert {sides[g] for g in groups if domains[g] is Domain.CLINICAL} == {Split.TEST}
+    assert {sides[g] for g in groups if domains[g] is Domain.PHANTOM} == {Split.TRAIN, Split.VAL}
+
+
+def test_two_protocols_at_once_are_refused():
+    with pytest.raises(ValueError, match="two protocols"):
+        SplitConfig(test_sources=["s"], test_domain="phantom")

@@ -33,6 +33,25 @@ def test_a_good_command_runs_the_program_with_checked_values(command):
     ]
 
 
+OWN = "data.own=[{name: mylab, format: folders, path: a, group_pattern: '^(P\\d+)_$', task: PI}]"
+
+
+def test_own_data_are_said_on_the_command_line(command):
+    (job,) = command("data=own", "data.root=somewhere", OWN, "data.own.0.task=CD", "data.own.0.labels={ac: x}").jobs
+    (own,) = job.config.data.own
+    assert (own.name, own.group_pattern, own.task, own.labels) == ("mylab", r"^(P\d+)_$", "CD", {"ac": "x"})
+    assert job.config.data.sources == []
+    assert job.composed["data"]["own"][0]["task"] == "CD"
+
+
+def test_own_data_are_said_in_a_file_and_changed_on_the_command_line(command, conf):
+    text = "name: mine\nroot: r\nown:\n- {name: mylab, format: questions, path: q.jsonl}\n"
+    (conf / "data/mine.yaml").write_text(text)
+    (job,) = command("data=mine", "data.own.0.group=patient").jobs
+    assert (job.config.data.own[0].path, job.config.data.own[0].group) == ("q.jsonl", "patient")
+    assert "list index out of range" in command("data=mine", "data.own.1.group=patient").err
+
+
 def test_problems_of_files_overrides_and_values_come_in_one_message(command, conf):
     (conf / "lora/r16.yaml").write_text("# rank\nr: 16\nalhpa: 32\n")
     ended = command(
@@ -66,6 +85,9 @@ def test_problems_of_files_overrides_and_values_come_in_one_message(command, con
         (["-m", "lora.r=8,-1"], "lora.r=-1: input should be greater than 0"),
         (["-m", "model=tiny,tyny"], "did you mean tiny?"),
         (["data.sources=[demo,demo]"], "names one source twice"),
+        (["data=own", "data.root=r"], "say data.sources=[NAME, ...] or 'data.own=[{name: mylab,"),
+        (["data.own=[{name: a, format: coco, path: c.json, grup: g}]"], "no key 'grup' in data.own.0"),
+        (["data.own.0.name=a"], "list index out of range"),
         (["lora.r=3", "+lora.r=4"], "lora.r"),
     ],
 )

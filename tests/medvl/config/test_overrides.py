@@ -35,6 +35,12 @@ def problems(*overrides):
         "data.sources=[hc18,demo]",
         "name=",
         "debug.overfit_items=3",
+        "data.own=[{name: mylab, format: questions, path: q.jsonl, group_pattern: '^(P\\d+)_'}]",
+        "data.own=[]",
+        "data.own.0.group=patient",
+        "data.own.0.columns.picture=image",
+        "data.own.1={name: mylab}",
+        "~data.own",
     ],
 )
 def test_good_overrides_pass(text):
@@ -58,6 +64,11 @@ def test_good_overrides_pass(text):
         ("name=a b)", "cannot read the override"),
         ("~lorra", "no key 'lorra'"),
         ("benchmark.boxes.pre=component", "no key 'pre' in benchmark.boxes; did you mean per?"),
+        ("data.own.0.grup=patient", "no key 'grup' in data.own.0; did you mean group"),
+        ("data.own.0.name.x=1", "data.own.0.name is a value and has no key 'x'"),
+        ("data.own.name=mylab", "data.own is a list, data.own.0 its first entry, and has no key 'name'"),
+        ("data.own={name: mylab}", "data.own is a list, so its entries stand in brackets: data.own=[{...}]"),
+        ("data.sources.x=1", "data.sources is a value and has no key 'x'"),
     ],
 )
 def test_bad_overrides_are_named_with_what_was_meant(text, says):

@@ -72,6 +72,42 @@ def test_problems_name_key_value_and_what_is_allowed(conf, changes, says):
     assert says in problem
 
 
+OWN = {"name": "mylab", "format": "questions", "path": "q.jsonl"}
+
+
+@pytest.mark.parametrize(
+    ("own", "says"),
+    [
+        ([{**OWN, "grup": "p"}], "no key 'grup' in data.own.0; did you mean group?"),
+        ([OWN, {**OWN, "name": "b", "columns": {"boxes": "b"}}], "no key 'boxes' in data.own.1.columns; did you mean"),
+        ([{**OWN, "format": "question"}], "did you mean questions?"),
+        ([{"name": "mylab", "format": "coco"}], "data.own.0.path is not set: say data.own.0.path=..."),
+        ([{**OWN, "path": "???"}], "data.own.0.path is not set: say data.own.0.path=..."),
+        ([{**OWN, "only": {"a": []}}], "data.own.0.only.a=[]: list should have at least 1 item"),
+        (["mylab"], "data.own.0='mylab': input should be a valid dictionary"),
+        ([{**OWN, "task": "CD", "labels": {"a": "b"}}], "data.own.0: labels has no effect on format questions"),
+        ([OWN, OWN], "data: own needs names of its own"),
+    ],
+)
+def test_problems_inside_a_list_name_the_entry(conf, own, says):
+    (problem,) = problems(conf, {"data": {"own": own}})
+    assert says in problem
+
+
+def test_the_place_of_an_entry_of_a_list_is_its_line(conf):
+    (conf / "data/mine.yaml").write_text("own:\n  - name: a\n    format: coco\n    path: c.json\n    grup: x\n")
+    own = [{"name": "a", "format": "coco", "path": "c.json", "grup": "x"}]
+    (problem,) = problems(conf, {"data": {"own": own}}, {"data": "mine"}, ["data=mine"])
+    assert "(conf/data/mine.yaml:5)" in problem
+
+
+def test_a_long_override_is_cut(conf):
+    long = f"name={'n' * 300}"
+    (problem,) = problems(conf, {"name": 5}, overrides=[long])
+    assert long[:80] + "...)" in problem
+    assert long not in problem
+
+
 def test_the_place_is_the_last_override(conf):
     (problem,) = problems(conf, {"lora": {"r": -1}}, overrides=["lora.r=3", "lora.r=-1"])
     assert problem.endswith("(override lora.r=-1)")
@@ -94,7 +130,8 @@ def test_global_files_and_the_entry_files_own_keys_have_a_place_too(conf):
 
 
 def test_lines_of_nested_keys():
-    text = "a:\n  b:\n    c: 1\n  d: [1, 2]\nc: 2\n"
+    text = "a:\n  b:\n    c: 1\n  d: [1, 2]\nc: 2\nl:\n  - x: 1\n    y: 2\n  - x: 3\n"
     assert [key_line(text, parts) for parts in (["a"], ["a", "b", "c"], ["c"], ["a", "d", "1"])] == [1, 3, 5, 4]
+    assert [key_line(text, ["l", *parts]) for parts in (["0"], ["0", "y"], ["1", "x"], ["2"])] == [7, 8, 9, 6]
     assert key_line(text, ["a", "x"]) == 0
     assert key_line("", ["a"]) == 0

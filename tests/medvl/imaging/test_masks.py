@@ -3,6 +3,7 @@ from pathlib import Path
 import cv2
 import numpy as np
 import pytest
+import SimpleITK as sitk  # noqa: N813 - how everybody writes it
 from hypothesis import example, given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
@@ -58,6 +59,8 @@ class TestBoxes:
 
     @given(ellipses(inside=False))
     @example(((60, 60), (0, 30), (15, 15), 0))
+    @example(((60, 60), (59, 30), (15, 15), 0))
+    @example(((60, 60), (30, 0), (15, 15), 0))
     @example(((60, 60), (0, 0), (15, 15), 0))
     @example(((60, 60), (30, 59), (18, 10), 30))
     @example(((50, 50), (0, 0), (6, 13), 42))
@@ -90,6 +93,25 @@ class TestBoxes:
         parts, count = ndimage.label(ndimage.binary_fill_holes(mask), np.ones((3, 3)))
         expected = sorted((extent(parts == i) for i in range(1, count + 1)), key=lambda b: (b[1], b[0], b[3], b[2]))
         assert mask_boxes(mask, is_outline=False, per="component", min_area_share=0) == expected
+
+    @given(BLOBS, st.integers(1, 40))
+    def test_only_parts_of_at_least_the_area_are_kept_holes_counted(self, mask, least_px):
+        parts, count = ndimage.label(ndimage.binary_fill_holes(mask), np.ones((3, 3)))
+        kept = [extent(parts == i) for i in range(1, count + 1) if (parts == i).sum() >= least_px]
+        share = (least_px - 0.5) / mask.size
+        boxes = mask_boxes(mask, is_outline=False, per="component", min_area_share=share)
+        assert boxes == sorted(kept, key=lambda b: (b[1], b[0], b[3], b[2]))
+
+    @given(BLOBS, st.sampled_from(["structure", "component"]))
+    def test_boxes_of_outlines_are_those_of_the_filled_outline(self, mask, per):
+        filled = fill_outline(mask)
+        expected = mask_boxes(filled, is_outline=False, per=per, min_area_share=0)
+        assert mask_boxes(mask, is_outline=True, per=per, min_area_share=0) == expected
+
+    @given(BLOBS)
+    def test_an_outline_that_no_border_cuts_encloses_what_the_outside_cannot_reach(self, mask):
+        inside = np.pad(mask, 1)
+        assert np.array_equal(fill_outline(inside), ndimage.binary_fill_holes(inside))
 
     def test_parts_below_the_least_area_are_dropped_and_parts_at_it_kept(self):
         mask = np.zeros((100, 100), bool)
@@ -183,6 +205,68 @@ class TestReading:
         levels = np.zeros((4, 9), np.uint8)
         levels[1, 1:3], levels[2, 5:8] = 127, 255
         assert np.array_equal(read_mask(self.save(tmp_path, Image.fromarray(levels))), levels > 0)
+
+    def test_a_colour_marks_the_pixels_of_exactly_that_colour(self, tmp_path):
+        colours = np.zeros((10, 12, 3), np.uint8)
+        colours[2:4, 3:5], colours[6:9, 1:7], colours[9, 9] = (255, 0, 0), (0, 255, 0), (254, 0, 0)
+        for image in (
+            Image.fromarray(colours),
+            Image.fromarray(colours).quantize(8),
+            Image.fromarray(colours).convert("RGBA"),
+        ):
+            path = self.save(tmp_path, image)
+            assert np.array_equal(read_mask(path, colour=(255, 0, 0)), (colours == (255, 0, 0)).all(axis=2))
+            assert read_mask(path, colour=(0, 255, 0)).sum() == 18
+            assert not read_mask(path, colour=(0, 0, 255)).any()
+            assert read_mask(path, colour=(0, 0, 0)).sum() == 120 - 4 - 18 - 1
+
+    def test_a_frame_of_a_stack_is_chosen(self, tmp_path):
+        stack = np.zeros((4, 10, 12), np.uint8)
+        stack[2, 3:5, 3:8], stack[2, 7, 7] = 1, 2
+        sitk.WriteImage(sitk.GetImageFromArray(stack), str(tmp_path / "mask.mha"), True)
+        assert not read_mask(tmp_path / "mask.mha").any()
+        assert np.array_equal(read_mask(tmp_path / "mask.mha", frame=2), stack[2] > 0)
+        assert np.array_equal(read_mask(tmp_path / "mask.mha", 2, frame=2), stack[2] == 2)
+        frames = [Image.fromarray(frame * 100) for frame in stack]
+        frames[0].save(tmp_path / "mask.tif", save_all=True, append_images=frames[1:])
+        assert np.array_equal(read_mask(tmp_path / "mask.tif", 200, frame=2), stack[2] == 2)
+        with pytest.raises(DataError, match="expected frame 4"):
+            read_mask(tmp_path / "mask.mha", frame=4)
+
+    @pytest.mark.parametrize("dtype", [np.uint8, np.int16, np.uint16, np.float32])
+    def test_metaimage_labels_of_every_type_are_the_stored_numbers(self, tmp_path, dtype):
+        labels = np.zeros((10, 12), dtype)
+        labels[2:4, 3:5], labels[6:9, 1:7] = 1, 2
+        sitk.WriteImage(sitk.GetImageFromArray(labels), str(tmp_path / "mask.mha"))
+        assert np.array_equal(read_mask(tmp_path / "mask.mha"), labels > 0)
+        assert np.array_equal(read_mask(tmp_path / "mask.mha", 1), labels == 1)
+
+    @pytest.mark.parametrize("dtype", [np.bool_, np.uint8, np.int64, np.float64])
+    def test_a_named_array_is_read_like_a_mask_file(self, tmp_path, dtype):
+        liver = SHAPE.astype(dtype)
+        colours = np.where(SHAPE[:, :, None], (9, 8, 7), 0).astype(np.uint8)
+        np.save(tmp_path / "a.npy", {"image": colours, "structures": {"liver": liver, "vein": SHAPE * np.uint8(255)}})
+        for name in ("structures/liver", "structures/vein"):
+            assert np.array_equal(read_mask(tmp_path / "a.npy", array=name), SHAPE)
+        assert np.array_equal(read_mask(tmp_path / "a.npy", 255, array="structures/vein"), SHAPE)
+        assert np.array_equal(read_mask(tmp_path / "a.npy", colour=(9, 8, 7), array="image"), SHAPE)
+        with pytest.raises(DataError, match="RGB colours under 'structures/liver'"):
+            read_mask(tmp_path / "a.npy", colour=(9, 8, 7), array="structures/liver")
+        with pytest.raises(DataError, match="'structures/spleen'"):
+            read_mask(tmp_path / "a.npy", array="structures/spleen")
+
+    def test_parameters_that_exclude_each_other_are_a_mistake_of_the_caller(self, tmp_path):
+        path = self.save(tmp_path, Image.fromarray(SHAPE))
+        with pytest.raises(ValueError, match="value or colour"):
+            read_mask(path, 1, colour=(1, 1, 1))
+        with pytest.raises(ValueError, match="frame or array"):
+            read_mask(path, frame=0, array="x")
+
+    @pytest.mark.parametrize("brightest", [32, 33, 127, 128, 254, 255])
+    def test_levels_of_at_least_half_the_brightest_are_marked(self, tmp_path, brightest):
+        levels = np.arange(brightest + 1, dtype=np.uint8)[None]
+        marked = read_mask(self.save(tmp_path, Image.fromarray(levels)))
+        assert np.array_equal(marked, levels >= brightest / 2 - 0.5)
 
     def test_a_broken_mask_is_named(self, tmp_path):
         (tmp_path / "m.png").write_bytes(b"")

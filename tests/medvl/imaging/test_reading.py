@@ -12,7 +12,7 @@ from PIL import Image, ImageFile
 
 from medvl.errors import DataError
 from medvl.imaging import reading
-from medvl.imaging.reading import grey_to_8_bits, picture_size, pixel_hash, read_picture
+from medvl.imaging.reading import frame_count, grey_to_8_bits, picture_size, pixel_hash, read_picture
 
 FRAME = np.random.default_rng(0).integers(0, 180, (40, 60), dtype=np.uint8)
 """An 8-bit frame that does not reach white, like most ultrasound."""
@@ -120,9 +120,62 @@ def test_exif_orientation_is_applied_and_known_to_picture_size(tmp_path, orienta
     assert picture_size(path) == (6, 4)
 
 
+@pytest.mark.parametrize("place", ["before", "behind"])
+def test_exif_of_a_png_is_known_to_picture_size_wherever_it_stands(tmp_path, place):
+    exif = Image.Exif()
+    exif[0x0112] = 6
+    path = save(tmp_path / "turned.png", Image.fromarray(FRAME), exif=exif)
+    content = path.read_bytes()
+    start = content.index(b"eXIf") - 4
+    chunk = content[start : start + 12 + int.from_bytes(content[start : start + 4], "big")]
+    if place == "behind":
+        end = content.index(b"IEND") - 4
+        path.write_bytes(content[:start] + content[start + len(chunk) : end] + chunk + content[end:])
+    assert picture_size(path) == (40, 60)
+    assert read_picture(path).shape == (60, 40, 3)
+
+
+@pytest.mark.parametrize("orientation", [0, 9])
+def test_an_orientation_that_is_none_is_passed_over(tmp_path, orientation):
+    exif = Image.Exif()
+    exif[0x0112] = orientation
+    path = save(tmp_path / "odd.jpg", Image.fromarray(FRAME), exif=exif)
+    assert picture_size(path) == (60, 40)
+    assert read_picture(path).shape == (40, 60, 3)
+
+
+@pytest.mark.parametrize("name", ["a.png", "a.jpg", "a.tif", "a.bmp", "a.gif"])
+def test_the_size_and_the_frames_are_read_without_decoding(tmp_path, name, monkeypatch):
+    path = save(tmp_path / name, Image.fromarray(FRAME))
+
+    def refuse(*_: object) -> None:
+        raise AssertionError("decoded")
+
+    monkeypatch.setattr(Image.Image, "load", refuse)
+    monkeypatch.setattr(ImageFile.ImageFile, "load", refuse)
+    with pytest.raises((AssertionError, DataError)):
+        read_picture(path)
+    assert picture_size(path) == (60, 40)
+    assert frame_count(path) == 1
+
+
+def coloured(colours: list[tuple[int, int, int]]) -> Image.Image:
+    """Broad stripes, whose colours JPEG keeps."""
+    return Image.fromarray(np.repeat(np.array([colours], np.uint8), 16, axis=1).repeat(32, axis=0))
+
+
+@pytest.mark.parametrize("options", [{"format": "JPEG", "quality": 100}, {"format": "TIFF"}])
+def test_cmyk_shows_the_colours_that_were_printed(tmp_path, options):
+    colours = [(255, 255, 255), (0, 0, 0), (250, 30, 30), (30, 240, 30), (20, 20, 220), (128, 128, 128)]
+    path = save(tmp_path / "cmyk", coloured(colours).convert("CMYK"), **options)
+    assert Image.open(path).mode == "CMYK"
+    assert np.abs(read_picture(path)[16, 8::16].astype(int) - colours).max() <= 6
+
+
 def test_a_frame_of_a_multi_frame_file_is_chosen(tmp_path):
     frames = [Image.new("L", (6, 4), shade) for shade in (10, 20, 30)]
     path = save(tmp_path / "stack.tif", frames[0], save_all=True, append_images=frames[1:])
+    assert frame_count(path) == 3
     assert [read_picture(path, i)[0, 0, 0] for i in (None, 0, 1, 2)] == [10, 10, 20, 30]
     with pytest.raises(DataError, match=r"stack\.tif.*frame 3.*3 frame"):
         read_picture(path, 3)
@@ -191,16 +244,29 @@ def test_what_is_no_picture_is_named(tmp_path, content, found):
     path.write_bytes(content)
     with pytest.raises(DataError, match=rf"x\.png: expected .*found .*{found}.* again"):
         read_picture(path)
-    with pytest.raises(DataError, match=r"x\.png"):
-        picture_size(path)
+    for read in (picture_size, frame_count):
+        with pytest.raises(DataError, match=r"x\.png"):
+            read(path)
 
 
 def test_absent_files_and_folders_are_named(tmp_path):
     with pytest.raises(DataError, match=r"none\.png.*no file"):
         read_picture(tmp_path / "none.png")
     (tmp_path / "folder.png").mkdir()
-    with pytest.raises(DataError, match=r"folder\.png.*cannot be opened"):
-        read_picture(tmp_path / "folder.png")
+    for read in (read_picture, picture_size, frame_count):
+        with pytest.raises(DataError, match=r"folder\.png.*cannot be opened"):
+            read(tmp_path / "folder.png")
+
+
+def test_a_mode_without_a_way_to_rgb_is_refused(tmp_path, monkeypatch):
+    path = save(tmp_path / "lab.tif", Image.merge("LAB", [Image.fromarray(FRAME)] * 3))
+
+    def refuse(*_: object) -> None:
+        raise ValueError("conversion from LAB to RGB not supported")  # a Pillow built without colour management
+
+    monkeypatch.setattr(Image.Image, "convert", refuse)
+    with pytest.raises(DataError, match=r"lab\.tif: expected a picture"):
+        read_picture(path)
 
 
 @pytest.mark.parametrize("side", [9_000, 60_000])
@@ -221,7 +287,20 @@ def test_a_decompression_bomb_is_refused_before_it_is_decoded(tmp_path, side):
 @pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
 @given(
     st.binary(max_size=300),
-    st.sampled_from([b"", b"\x89PNG\r\n\x1a\n", b"\xff\xd8\xff\xe0", b"II*\0", b"GIF89a", b"BM"]),
+    st.sampled_from(
+        [
+            b"",
+            b"\x89PNG\r\n\x1a\n",
+            b"\xff\xd8\xff\xe0",
+            b"II*\0",
+            b"GIF89a",
+            b"BM",
+            b"\0" * 128 + b"DICM",
+            b"ObjectType = Image\n",
+            b"RIFF\xff\0\0\0AVI ",
+            b"\0\0\0\x18ftypisom",
+        ]
+    ),
 )
 def test_any_bytes_are_read_or_refused_with_a_data_error(tmp_path_factory, content, start):
     path = tmp_path_factory.mktemp("fuzz") / "x.png"
@@ -247,6 +326,7 @@ def test_the_hash_covers_shape_and_bytes():
     assert pixel_hash(pixels) == hashlib.sha256(b"2x4x3:" + bytes(range(24))).hexdigest()
     assert pixel_hash(pixels) != pixel_hash(pixels.reshape(4, 2, 3))
     assert pixel_hash(np.asfortranarray(pixels)) == pixel_hash(pixels)
+    assert pixel_hash(np.repeat(pixels, 2, axis=1)[:, ::2]) == pixel_hash(pixels)
 
 
 def test_a_real_jpeg_sample_and_real_pngs_are_whole(shared_data):

@@ -25,8 +25,8 @@ TOTALS = {"pictures": 10, "items": 1234, "vg_test_items": 3}
 PUBLISHED = {"pictures": 42036, "items": 93451, "vg_test_items": 11332}
 
 
-def _card(**entries):
-    return {"name": "mine", "sources": entries, "totals": TOTALS, "published_totals": PUBLISHED}
+def _card(name="mine", **entries):
+    return {"name": name, "sources": entries, "totals": TOTALS, "published_totals": PUBLISHED}
 
 
 def _text(table):
@@ -55,11 +55,17 @@ def test_what_is_missing_is_said():
         "focus: get it there",
     ):
         assert part in text
-    assert "42,036" in notes[-1]
 
 
-def test_the_published_totals_stay_away_from_drawn_pictures():
-    assert list(source_notes(_card(demo=ENTRY))) == []
+def test_known_flaws_of_a_source_are_said():
+    (note,) = source_notes(_card(focus={**ENTRY, "flaws": ["the patient is lost"]}))
+    assert note == "focus, known flaw: the patient is lost"
+
+
+def test_the_published_totals_stand_beside_the_benchmark_they_are_of_and_no_other():
+    (note,) = source_notes(_card("fetal_gauge", hc18=ENTRY))
+    assert "42,036" in note
+    assert list(source_notes(_card(hc18=ENTRY))) == []
 
 
 def test_exposure_counts_epochs():

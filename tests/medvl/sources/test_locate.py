@@ -1,7 +1,18 @@
 import pytest
 
 from medvl.errors import DataError
-from medvl.sources.locate import entry, find_archives, find_folder, list_files
+from medvl.sources.locate import (
+    entry,
+    find_any,
+    find_archives,
+    find_folder,
+    find_inside,
+    find_where,
+    list_files,
+    list_pictures,
+    not_unpacked,
+    subfolders,
+)
 
 
 def put(root, *names):
@@ -77,6 +88,76 @@ def test_archives_with_a_telling_name_are_listed(tmp_path):
         tmp_path / "Training_Set.ZIP",
         tmp_path / "sub" / "training_set.tar.gz",
     ]
+
+
+@pytest.mark.parametrize(
+    "ending", [".zip", ".tar", ".tar.gz", ".tgz", ".tar.xz", ".gz", ".7z", ".rar", ".TAR.XZ", ".png", ".xz.part"]
+)
+def test_an_archive_is_known_by_its_ending(tmp_path, ending):
+    put(tmp_path, f"data{ending}")
+    assert bool(find_archives(tmp_path, ["data"])) == (ending not in (".png", ".xz.part"))
+
+
+def test_archives_are_sought_no_deeper_than_asked_and_leftovers_of_systems_are_none(tmp_path):
+    put(tmp_path, "a.zip", "._a.zip", "x/a.zip", "x/y/a.zip", "x/y/z/a.zip")
+    assert find_archives(tmp_path, ["a"], depth=0) == [tmp_path / "a.zip"]
+    assert find_archives(tmp_path, ["a"]) == [tmp_path / place / "a.zip" for place in ("", "x", "x/y")]
+
+
+def test_each_archive_that_is_not_unpacked_gives_a_sentence(tmp_path):
+    put(tmp_path, "a.zip", "b.rar", "x.zip")
+    assert not_unpacked(tmp_path, ["a", "b"], "the folder a. Unpack it there.") == [
+        f"{tmp_path / name} is not unpacked: expected the folder a. Unpack it there." for name in ("a.zip", "b.rar")
+    ]
+
+
+def test_the_first_marker_wins_wherever_it_lies(tmp_path):
+    put(tmp_path, "a/b/new.csv", "old.csv")
+    assert find_any(tmp_path, ["new.csv", "old.csv"]) == tmp_path / "a" / "b"
+    assert find_any(tmp_path, ["newer.csv", "old.csv"]) == tmp_path
+    assert find_any(tmp_path, ["newer.csv"]) is None
+
+
+def test_a_folder_of_a_known_name_is_found_one_level_deeper(tmp_path):
+    put(tmp_path, "a/b/us_data/video/table.csv", "us_data/readme.txt")
+    assert find_inside(tmp_path, "US_data") == tmp_path / "us_data"
+    assert find_inside(tmp_path, "us_data", ["video/table.csv"]) == tmp_path / "a/b/us_data"
+    assert find_inside(tmp_path, "us_data", ["video", "other"]) is None
+
+
+@pytest.fixture
+def tree(tmp_path):
+    place = tmp_path / "root"
+    for name in ("b/inner/deep", "a", ".hidden", "__MACOSX/x"):
+        (place / name).mkdir(parents=True)
+    return place
+
+
+def test_the_shallowest_folder_that_fits_is_found_two_levels_below_at_most(tree):
+    assert find_where(tree, lambda folder: True) == tree
+    assert find_where(tree, lambda folder: folder.name in ("a", "inner")) == tree / "a"
+    assert find_where(tree, lambda folder: folder.name == "inner") == tree / "b" / "inner"
+    assert find_where(tree, lambda folder: folder.name in ("deep", ".hidden", "x")) is None
+
+
+def test_links_are_followed_inside_and_named_where_they_lead_out(tree, tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tree / "c").symlink_to(tmp_path / "elsewhere")
+    (tree / "a" / "link").symlink_to(tree / "b")
+    warnings: list[str] = []
+    assert subfolders(tree, warnings=warnings) == [tree / "a", tree / "b"]
+    assert [f"{tree / 'c'} is a link out of the dataset" in warning for warning in warnings] == [True]
+    assert subfolders(tree / "a", within=tree) == [tree / "a" / "link"]
+    assert subfolders(tree / "a" / "absent") == []
+    assert find_where(tree, lambda folder: folder.name == "c") is None
+
+
+def test_pictures_are_known_by_any_case_of_their_ending_and_must_be_there(tree):
+    put(tree / "a", "1.PNG", "2.jpeg", "notes.txt", ".3.png")
+    (tree / "a" / "4.png").symlink_to(tree / "not_fetched")
+    assert [path.name for path in list_pictures(tree / "a").values()] == ["1.PNG", "2.jpeg"]
+    assert [path.name for path in list_pictures(tree / "a", (".png",)).values()] == ["1.PNG"]
+    assert list_pictures(tree / "absent") == {}
 
 
 def test_an_entry_prefers_its_exact_name(tmp_path):

@@ -80,12 +80,11 @@ def make_block(exchanges: Sequence[Exchange], pad: int, opening: Sequence[int] =
     for row, exchange in enumerate(exchanges):
         fed = [*opening, *exchange.prompt, *exchange.answer[:-1]]
         ids[row, : len(fed)] = fed
-        start = len(opening) + len(exchange.prompt) - 1 + exchange.n_given
-        size = len(exchange.answer) - exchange.n_given
+        start, size = len(opening) + len(exchange.prompt) - 1, len(exchange.answer)
         letter_at.append(len(targets) + size - 2 if exchange.n_options else -1)
         rows += [row] * size
         columns += range(start, start + size)
-        targets += exchange.answer[exchange.n_given :]
+        targets += exchange.answer
         weights += [FORM_WEIGHTS[exchange.form] / size] * size
     return Block(
         ids=torch.from_numpy(ids),

@@ -14,18 +14,15 @@ from medvl.models.tiny.asking import Asker
 from medvl.models.tiny.batch import Batch, make_block, make_seen_blocks
 from medvl.models.tiny.dialogue import make_scaffold
 from medvl.models.tiny.facts import Fact, facts_of
-from medvl.models.tiny.lookup import LookupItems
+from medvl.models.tiny.lookup import PHRASE_SHARE, LookupItems
 from medvl.models.tiny.scenes import LAYOUTS, Scene
 from medvl.models.tiny.tower import Sight, make_sight
 
-PARTS = ("tower", "lookup", "joint")
-"""Parts of pretraining in order. The first two do not depend on each other."""
+PARTS = ("lookup", "tower", "joint")
+"""Parts of pretraining in order. Each starts from what the parts before it have learnt."""
 
-LOOKUP_EASY_STEPS = 400
-"""Lookups are of short strings that share no words until this step: that is when they first work (words, then letter).
-
-With longer strings from step 200 on they were still at chance after 525 steps.
-"""
+PHRASES_UNTIL_STEP, STRINGS_AT_STEP = 300, 800
+"""Lookups are of phrases only until the first step; from the second on most are of random strings."""
 
 EARLY_SHARE = 0.15
 """Share of the joint part over which naming gives way to letters and kept lookups become fewer."""
@@ -58,10 +55,10 @@ class Plan:
     """
 
     seed: int = 20
-    steps: tuple[int, int, int] = (6000, 1400, 4500)
-    horizons: tuple[int, int, int] = (6500, 4000, 4500)
+    steps: tuple[int, int, int] = (1000, 6000, 4500)
+    horizons: tuple[int, int, int] = (4000, 6500, 4500)
     tower_pictures: int = 32
-    lookup_items: int = 64
+    lookup_items: int = 128
     pictures: int = 28
     questions: int = 3
     kept_lookup_items: tuple[int, int] = (12, 5)
@@ -93,9 +90,11 @@ class Curriculum:
         return make_sight(scenes, facts)
 
     def lookup_batch(self, step: int) -> Batch:
-        """Text-only items; naming the words first is learnt first, letters alone follow from it."""
+        """Text-only items: of phrases at first, then ever more of random strings."""
         rng = np.random.default_rng([self.plan.seed, step])
-        items = self.lookup.draw_mixture(rng, self.plan.lookup_items, easy=step < LOOKUP_EASY_STEPS)
+        grown = np.clip((step - PHRASES_UNTIL_STEP) / (STRINGS_AT_STEP - PHRASES_UNTIL_STEP), 0, 1)
+        phrase_share = 1 - (1 - PHRASE_SHARE) * float(grown)
+        items = [self.lookup.draw(rng, phrase_share=phrase_share) for _ in range(self.plan.lookup_items)]
         return Batch(None, (make_block(items, self.pad, self.scaffold.opening),))
 
     def joint(self, step: int) -> tuple[Batch, Sight]:
@@ -108,9 +107,9 @@ class Curriculum:
         picture_of = np.repeat(np.arange(len(scenes)), n_questions).tolist()
         first, later = self.plan.kept_lookup_items
         kept = later + round((first - later) * early)
-        exchanges += self.lookup.draw_mixture(rng, kept)
+        exchanges += [self.lookup.draw(rng) for _ in range(kept)]
         picture_of += rng.integers(0, len(scenes), kept).tolist()
-        text = make_block(self.lookup.draw_mixture(rng, kept), self.pad, self.scaffold.opening)
+        text = make_block([self.lookup.draw(rng) for _ in range(kept)], self.pad, self.scaffold.opening)
         sight = make_sight(scenes, facts)
         return Batch(sight.pictures, (*make_seen_blocks(exchanges, picture_of, self.pad), text)), sight
 

@@ -24,7 +24,6 @@ class Exchange:
         answer: Ids of the answer and the end of the turn; nothing else is supervised.
         form: `letter`, `both` or `open`.
         n_options: Number of options; 0 for open questions.
-        n_given: Tokens at the start of the answer that are given, not supervised.
     """
 
     kind: str
@@ -32,7 +31,6 @@ class Exchange:
     answer: tuple[int, ...]
     form: str
     n_options: int
-    n_given: int = 0
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,7 +28,7 @@ def load_for_evaluation(folder: Path) -> tuple[LlavaForConditionalGeneration, Cu
 def lookup_accuracy(model: LlavaForConditionalGeneration, curriculum: Curriculum, items: int) -> float:
     """Share of text-only items answered by the right letter, in [0, 1]."""
     rng = np.random.default_rng([EVALUATION_STREAM, 2])
-    drawn = [curriculum.lookup.draw(rng) for _ in range(items)]
+    drawn = [curriculum.lookup.draw(rng, letter_share=1.0, phrase_share=0.0) for _ in range(items)]
     block = make_block(drawn, curriculum.pad, curriculum.scaffold.opening)
     with torch.no_grad():
         ((_, logits),) = block_logits(model, Batch(None, (block,)), curriculum.scaffold)

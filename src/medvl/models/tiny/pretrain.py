@@ -22,7 +22,7 @@ from medvl.models.tiny.batch import Batch, batch_loss, block_logits, letter_hits
 from medvl.models.tiny.curriculum import PARTS, Curriculum, Lesson, Lessons, Plan, only
 from medvl.models.tiny.dialogue import Scaffold
 from medvl.models.tiny.tokenizer import train_tokenizer
-from medvl.models.tiny.tower import Probe, Sight, sight_loss
+from medvl.models.tiny.tower import Probe, Sight, label_tokens, sight_loss
 
 CURVE_COLUMNS = ("part", "step", "seconds", "rate", "loss", "kind", "form", "n", "accuracy")
 
@@ -90,13 +90,15 @@ class _Curve:
         return text
 
 
-def _part_modules(model: LlavaForConditionalGeneration, part: str, seed: int) -> nn.ModuleDict:
+def _part_modules(
+    model: LlavaForConditionalGeneration, tokenizer: PreTrainedTokenizerFast, part: str, seed: int
+) -> nn.ModuleDict:
     """What a part trains."""
     inner = model.model
     if part != "lookup":
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
-            probe = Probe(model.config.text_config.hidden_size)
+            probe = Probe(model.config.text_config.hidden_size, label_tokens(tokenizer))
     if part == "tower":
         return nn.ModuleDict({"tower": inner.vision_tower, "projector": inner.multi_modal_projector, "probe": probe})
     if part == "lookup":
@@ -156,8 +158,8 @@ def _step(
     batch, sight = lesson if isinstance(lesson, tuple) else (lesson, lesson)
     loss, hits, features = torch.zeros(()), [], None
     if isinstance(sight, Sight):
-        features = picture_features(model, sight.pictures)
-        of_sight, told = sight_loss(cast("Probe", modules["probe"]), features, sight)
+        features, words = picture_features(model, sight.pictures), model.get_input_embeddings().weight
+        of_sight, told = sight_loss(cast("Probe", modules["probe"]), features, words, sight)
         loss = loss + of_sight * (SIGHT_SHARE if isinstance(batch, Batch) else 1.0)
         hits += [(kind, "probe", hit) for kind, hit in told]
     if isinstance(batch, Batch):
@@ -204,13 +206,15 @@ def pretrain_part(
     out.mkdir(parents=True, exist_ok=True)
     tokenizer = train_tokenizer()
     model = build_model(tokenizer, size, plan.seed)
-    modules = _part_modules(model, part, plan.seed)
+    modules = _part_modules(model, tokenizer, part, plan.seed)
     optimizers = make_optimizers(modules, plan)
     curriculum = Curriculum(plan, tokenizer)
     # A longer plan may go on from the state of a shorter one.
     kept = {key: value for key, value in asdict(plan).items() if key not in ("steps", "horizons")}
     about = {"plan": kept, "size": asdict(size)}
     path, step, seconds = state_path(out, part), 0, 0.0
+    if part == "tower" and not load_pretrained(model, out, ("lookup",)):
+        raise ModelError(f"The tower part learns to say words as the lookup part knows them; found none in {out}.")
     if resume and path.is_file():
         state = torch.load(path, weights_only=True)
         if state["about"] != about:

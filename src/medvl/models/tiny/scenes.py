@@ -319,9 +319,9 @@ def draw_figure(rng: np.random.Generator, held_out: bool = False) -> Scene:
 
 def draw_nested(rng: np.random.Generator, held_out: bool = False) -> Scene:
     """A large shape with one to four things inside, mostly with a red box around one of them."""
-    shape = _pick(rng, ["circle", "oval", "square"])
     while True:
-        surface, tone = _pick(rng, ["hollow", "hollow", "plain"]), _pick(rng, list(TONES))
+        shape, surface = _pick(rng, ["circle", "oval", "square"]), _pick(rng, ["hollow", "hollow", "plain"])
+        tone = _pick(rng, list(TONES))
         if is_held_out(shape, surface, tone) == held_out:
             break
     level = _level(rng, tone)

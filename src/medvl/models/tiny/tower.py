@@ -14,9 +14,10 @@ import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
+from transformers import PreTrainedTokenizerFast
 
-from medvl.models.tiny.facts import KINDS, Fact
-from medvl.models.tiny.scenes import MARKS, TONES, Scene
+from medvl.models.tiny.facts import COUNTS, KINDS, Fact
+from medvl.models.tiny.scenes import DIRECTIONS, MARKS, PLACES, SIZES, TONES, Scene
 from medvl.models.tiny.shapes import CANVAS_PX, EDGES, SHAPES, STRIPES, TEXTURES
 
 PROBED = tuple(name for name, kind in KINDS.items() if "{}" not in kind.questions[0] and name != "present")
@@ -26,16 +27,26 @@ PROBED = tuple(name for name, kind in KINDS.items() if "{}" not in kind.question
 PATCHES = 6
 """Patches along a side of the picture, as in the shipped model."""
 
+NOTHING = ""
+"""A label that no word says."""
+
 TOKEN_LABELS: dict[str, tuple[str, ...]] = {
     "what": (*SHAPES, *(m for m in MARKS if m not in SHAPES and m != "nothing"), "body", "round end", "side mark"),
     "surface": (*TEXTURES, "hollow", "inner"),
     "tone": tuple(TONES),
     "edge": EDGES,
-    "gap": ("closed", "broken"),
-    "stripe": ("", *STRIPES),
-    "boxed": ("no", "yes"),
+    "gap": ("closed outline", "broken outline"),
+    "stripe": STRIPES,
+    "size": tuple(SIZES),
+    "place": PLACES,
+    "count": COUNTS,
+    "way": DIRECTIONS,
+    "side": ("left", "right", "above", "below"),
+    "boxed": ("red box", NOTHING),
 }
 """What each picture token must tell about the object that covers it."""
+LIKENESS_SCALE = 20.0
+"""Factor on the cosine of a token and a word."""
 ABSENT = -100
 """Label of a token that no object covers (but `what` and `boxed`, which say so)."""
 
@@ -63,7 +74,7 @@ def token_labels(scene: Scene) -> np.ndarray[Any, np.dtype[np.int64]]:
     """[tokens, labels] class indices of a scene. A token tells about the last-drawn object that covers much of it."""
     labels = np.full((PATCHES, PATCHES, len(TOKEN_LABELS)), ABSENT, np.int64)
     labels[..., 0] = len(TOKEN_LABELS["what"])
-    labels[..., -1] = 0
+    labels[..., -1] = TOKEN_LABELS["boxed"].index(NOTHING)
     side = CANVAS_PX / PATCHES
     edges = np.arange(PATCHES) * side
     for index, thing in enumerate(scene.things):
@@ -78,9 +89,14 @@ def token_labels(scene: Scene) -> np.ndarray[Any, np.dtype[np.int64]]:
             "surface": thing.surface,
             "tone": thing.tone if thing.surface in ("plain", "hollow") else None,
             "edge": thing.edge if thing.size == "large" else None,
-            "gap": ("closed" if thing.closed else "broken") if thing.surface == "hollow" else None,
-            "stripe": thing.stripe,
-            "boxed": "yes" if index == scene.boxed else "no",
+            "gap": ("closed outline" if thing.closed else "broken outline") if thing.surface == "hollow" else None,
+            "stripe": thing.stripe or None,
+            "size": thing.size if scene.layout == "single" else None,
+            "place": PLACES[thing.place] if thing.place >= 0 and thing.size != "large" else None,
+            "count": COUNTS[len(scene.things) - 1] if scene.layout == "several" else None,
+            "way": scene.facts["points"] if thing.shape == "round end" else None,
+            "side": scene.facts["side"] if thing.shape == "side mark" else None,
+            "boxed": "red box" if index == scene.boxed else NOTHING,
         }
         values = [ABSENT if v is None else TOKEN_LABELS[k].index(v) for k, v in told.items()]
         labels[np.ix_(at_y, at_x)] = values
@@ -101,10 +117,29 @@ def make_sight(scenes: Sequence[Scene], facts: Sequence[Sequence[Fact]]) -> Sigh
     return Sight(pictures, torch.tensor(rows), torch.tensor(kinds), torch.tensor(classes), tokens)
 
 
-class Probe(nn.Module):
-    """One learned query a kind attends over the projected picture tokens; a linear layer names the answer."""
+def label_tokens(tokenizer: PreTrainedTokenizerFast) -> list[list[list[int]]]:
+    """Token ids of every class of each of `TOKEN_LABELS` as they stand in an option; none for a class without words.
 
-    def __init__(self, hidden: int, heads: int = 4) -> None:
+    The classes of `what` end with the one for a token that no object covers.
+    """
+    classes = [(*answers, NOTHING) if name == "what" else answers for name, answers in TOKEN_LABELS.items()]
+    return [[tokenizer.encode(" " + text, add_special_tokens=False) if text else [] for text in of] for of in classes]
+
+
+class Probe(nn.Module):
+    """Reads facts from the projected picture tokens.
+
+    Facts of the whole picture: one learned query a kind attends over the tokens, and a linear layer names the answer.
+    Labels of single tokens: by their likeness to the decoder's embeddings of the words. So the decoder, which finds an
+    option that says the same as words before it, can find the one that says the same as a picture token.
+
+    Args:
+        hidden: Width of the model.
+        label_ids: See `label_tokens`.
+        heads: Attention heads of the queries.
+    """
+
+    def __init__(self, hidden: int, label_ids: list[list[list[int]]], heads: int = 4) -> None:
         super().__init__()
         self.queries = nn.Parameter(torch.randn(len(PROBED), hidden) * 0.5)
         self.norm = nn.LayerNorm(hidden)
@@ -112,32 +147,42 @@ class Probe(nn.Module):
         self.inner = nn.Linear(hidden, hidden)
         self.sizes = [len(KINDS[name].answers) for name in PROBED]
         self.names = nn.Parameter(torch.randn(len(PROBED), max(self.sizes), hidden) * 0.02)
-        self.token_sizes = [len(answers) + (name == "what") for name, answers in TOKEN_LABELS.items()]
-        self.token_names = nn.Linear(hidden, sum(self.token_sizes))
+        self.label_ids = label_ids
+        self.wordless = nn.Parameter(torch.randn(len(label_ids), hidden) * 0.02)
 
-    def forward(self, features: torch.Tensor) -> tuple[torch.Tensor, list[torch.Tensor]]:
-        """Read projected features.
+    def told_by(self, features: torch.Tensor, words: torch.Tensor) -> list[torch.Tensor]:
+        """[P, tokens, classes] logits of each of `TOKEN_LABELS`, from [P, tokens, D] features and [V, D] embeddings."""
+        logits = []
+        for label, ids in enumerate(self.label_ids):
+            rows = [words[of].mean(0) if of else self.wordless[label] for of in ids]
+            classes = F.normalize(torch.stack(rows), dim=-1)
+            logits.append(LIKENESS_SCALE * F.normalize(features, dim=-1) @ classes.T)
+        return logits
 
-        Args:
-            features: [P, tokens, D].
-
-        Returns:
-            [P, kinds, answers] logits, very low for absent answers; and [P, tokens, classes] logits of each of
-            `TOKEN_LABELS`.
-        """
+    def forward(self, features: torch.Tensor) -> torch.Tensor:
+        """[P, kinds, answers] logits of the facts, very low for absent answers, from [P, tokens, D] features."""
         seen = self.norm(features)
         asked = self.queries[None].expand(len(features), -1, -1)
         read = self.attention(asked, seen, seen, need_weights=False)[0]
         read = read + F.gelu(self.inner(read))
         logits = torch.einsum("pkd,kad->pka", read, self.names)
         absent = torch.arange(logits.shape[-1])[None, :] >= torch.tensor(self.sizes)[:, None]
-        return logits.masked_fill(absent, -1e4), list(self.token_names(seen).split(self.token_sizes, dim=-1))
+        return logits.masked_fill(absent, -1e4)
 
 
-def sight_loss(probe: Probe, features: torch.Tensor, sight: Sight) -> tuple[torch.Tensor, list[tuple[str, bool]]]:
-    """Cross-entropy over all facts and all token labels, and for each its name and whether the probe was right."""
-    logits, of_tokens = probe(features)
-    logits = logits[sight.rows, sight.kinds]
+def sight_loss(
+    probe: Probe, features: torch.Tensor, words: torch.Tensor, sight: Sight
+) -> tuple[torch.Tensor, list[tuple[str, bool]]]:
+    """Cross-entropy over all facts and all token labels, and for each its name and whether the probe was right.
+
+    Args:
+        probe: The probe.
+        features: [P, tokens, D] projected picture tokens.
+        words: [V, D] embeddings of the decoder; not trained by this.
+        sight: What is true of the pictures.
+    """
+    of_tokens = probe.told_by(features, words.detach())
+    logits = probe(features)[sight.rows, sight.kinds]
     weights = torch.tensor([KINDS[name].weight for name in PROBED])[sight.kinds]
     loss = (F.cross_entropy(logits, sight.classes, reduction="none") * weights).sum() / weights.sum()
     hits = (logits.argmax(-1) == sight.classes).tolist()

@@ -1,7 +1,5 @@
 from __future__ import annotations
 
-import dataclasses
-
 import numpy as np
 import pytest
 import torch
@@ -70,11 +68,6 @@ def test_text_rows_give_the_logits_of_plain_calls(model, exchanges):
             whole = torch.tensor([[*SCAFFOLD.opening, *exchange.prompt, *exchange.answer]])
             expected = model(input_ids=whole).logits[0, -len(exchange.answer) - 1 : -1]
             assert torch.allclose(logits[block.rows == row], expected, atol=2e-5)
-
-
-def test_given_words_are_not_supervised(exchanges):
-    given = dataclasses.replace(exchanges[2], n_given=1)
-    assert make_block([given], PAD).targets.tolist() == list(exchanges[2].answer[1:])
 
 
 def test_loss_is_the_weighted_mean_over_answers_only(exchanges):

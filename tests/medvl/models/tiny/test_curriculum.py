@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 import torch
 
-from medvl.models.tiny.curriculum import LOOKUP_EASY_STEPS, PARTS, Curriculum, Lessons, Plan
+from medvl.models.tiny.curriculum import PARTS, PHRASES_UNTIL_STEP, STRINGS_AT_STEP, Curriculum, Lessons, Plan
 from medvl.models.tiny.tokenizer import train_tokenizer
 
-PLAN = Plan(steps=(20, 2000, 200), tower_pictures=4, lookup_items=8, pictures=3, questions=2, kept_lookup_items=(6, 2))
+PLAN = Plan(steps=(2000, 20, 200), tower_pictures=4, lookup_items=8, pictures=3, questions=2, kept_lookup_items=(6, 2))
 CURRICULUM = Curriculum(PLAN, train_tokenizer())
 
 
@@ -48,15 +48,17 @@ def test_naming_comes_before_letters():
         forms = [e.form for s in range(step, step + 20) for b in CURRICULUM.joint(s)[0].blocks for e in b.exchanges]
         return forms.count("letter") / len(forms)
 
-    assert share(0) < 0.5 < share(150)
+    assert share(0) < 0.6 < share(150)
 
 
-def test_lookups_grow_longer():
-    def longest(step: int) -> int:
-        return max(len(e.prompt) for e in CURRICULUM.lookup_batch(step).blocks[0].exchanges)
+def test_lookups_are_of_phrases_first_and_of_the_whole_vocabulary_later():
+    def distinct(step: int) -> int:
+        return len(
+            {t for s in range(4) for e in CURRICULUM.lookup_batch(step + s).blocks[0].exchanges for t in e.prompt}
+        )
 
-    steps = range(8)
-    assert max(longest(s) for s in steps) < max(longest(LOOKUP_EASY_STEPS + s) for s in steps)
+    assert distinct(0) < 140 < distinct(STRINGS_AT_STEP)
+    assert distinct(PHRASES_UNTIL_STEP - 4) < 140
 
 
 def test_the_rate_warms_up_and_falls():

@@ -12,7 +12,7 @@ from medvl.models.tiny.export import export_checkpoint
 from medvl.models.tiny.pretrain import pretrain_part
 
 SIZE = TinySize(hidden=32, layers=1, heads=2, inner=32)
-PLAN = Plan(steps=(1, 1, 1), tower_pictures=2, lookup_items=4, pictures=2, questions=2, kept_lookup_items=2)
+PLAN = Plan(steps=(1, 1, 1), tower_pictures=2, lookup_items=4, pictures=2, questions=2, kept_lookup_items=(2, 1))
 
 
 def test_an_export_replaces_the_folder_and_its_card_names_the_weights(tmp_path):

@@ -1,0 +1,1 @@
+"""The `medvl` command: everything that is not training or evaluating a model."""
