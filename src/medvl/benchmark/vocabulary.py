@@ -19,7 +19,7 @@ from medvl.errors import DataError
 from medvl.sources.record import Task
 
 _TASK_KEYS = {"question", "num_options", "answers"}
-_ANSWER_KEYS = {"labels", "generic", "is_a", "not_beside"}
+_ANSWER_KEYS = {"labels", "generic", "is_a", "not_beside", "field"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +32,8 @@ class TaskVocabulary:
         answers: Answer texts, in the order of the table.
         generic: Answers that name the organ only.
         by_label: Normalised raw label -> answer.
-        conflicts: Answer -> answers that must not stand beside it (broader, narrower, or easily the same thing).
+        conflicts: Answer -> answers that must not stand beside it (broader, narrower, easily the same thing, or of
+            another field of medicine, which would give the question away).
     """
 
     question: str
@@ -67,7 +68,7 @@ def parse_vocabulary(table: Mapping[str, Any]) -> dict[Task, TaskVocabulary]:
     """Check a vocabulary table and index it.
 
     Args:
-        table: Task -> {question, num_options, answers: {answer: {labels, generic, is_a, not_beside}}}.
+        table: Task -> {question, num_options, answers: {answer: {labels, generic, is_a, not_beside, field}}}.
 
     Raises:
         DataError: An unknown task or key, a missing key, fewer than two options, a label that means two answers, a
@@ -98,6 +99,8 @@ def _parse_task(name: str, node: Mapping[str, Any]) -> TaskVocabulary:
             if other not in node["answers"]:
                 raise DataError(f"vocabulary, {name}, '{answer}': refers to '{other}', which is not an answer")
             pairs |= {(answer, other), (other, answer)}
+    field = {answer: facts.get("field", "fetal") for answer, facts in node["answers"].items()}
+    pairs |= {(a, b) for a in answers for b in answers if field[a] != field[b]}
     conflicts = {answer: frozenset(b for a, b in pairs if a == answer) for answer in answers}
     generic = frozenset(answer for answer, facts in node["answers"].items() if facts.get("generic"))
     return TaskVocabulary(str(node["question"]), int(node["num_options"]), answers, generic, by_label, conflicts)

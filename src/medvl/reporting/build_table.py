@@ -49,7 +49,8 @@ def source_notes(card: Mapping[str, Any]) -> Iterator[str]:
         if entry["leaked"]:
             yield f"{name}: {entry['leaked']} pictures dropped because a copy lies on another side of the split"
         yield from (f"{name}: {warning}" for warning in entry["warnings"])
-        yield from (f"{name}, known flaw: {flaw}" for flaw in entry.get("flaws", ()))
+        if entry["items"]:
+            yield from (f"{name}, known flaw: {flaw}" for flaw in entry.get("flaws", ()))
     totals, published = card["totals"], card["published_totals"]
     found = {name for name, entry in card["sources"].items() if entry["found"]}
     if card["name"] == "fetal_gauge" and found:

@@ -77,3 +77,10 @@ def test_an_unknown_task_and_a_missing_key_are_named():
     del lacking["CD"]["num_options"]
     with pytest.raises(DataError, match="num_options"):
         parse_vocabulary(lacking)
+
+
+def test_answers_of_another_field_are_no_distractors():
+    boxes = load_vocabulary()[Task.VG]
+    assert "nodule" in boxes.conflicts["fetal head"]
+    assert "stomach" not in boxes.conflicts["fetal head"]
+    assert "fetal head" in boxes.conflicts["pneumothorax"]
