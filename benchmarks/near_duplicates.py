@@ -1,6 +1,6 @@
 """How well the leak audit finds near-identical pictures, how often it is wrong, and what it costs.
 
-`python benchmarks/near_duplicates.py [--patients 250] [--pictures 45000] [--real FOLDER ...]` from the project's folder.
+`python benchmarks/near_duplicates.py [--patients 250] [--pictures 45000] [--real FOLDER ...]` from the project.
 Pictures of the drawn demo dataset (and of real folders, where the file name up to the first `_` is the patient) are
 changed one way at a time and looked for among the unchanged ones; then different patients are compared; then the time
 for many pictures is taken, and for many frames of one still video.
@@ -249,7 +249,8 @@ def main() -> None:
     parser.add_argument("--real", type=Path, nargs="*", default=[])
     options = parser.parse_args()
     print(
-        f"Python {platform.python_version()}, numpy {np.__version__}, OpenCV {cv2.__version__}, {time.strftime('%Y-%m-%d')}"
+        f"Python {platform.python_version()}, numpy {np.__version__}, OpenCV {cv2.__version__}, "
+        f"{time.strftime('%Y-%m-%d')}"
     )
     with tempfile.TemporaryDirectory() as folder:
         write_demo_dataset(Path(folder) / "demo", patients=options.patients)
