@@ -312,15 +312,14 @@ def _meetings(keys: Codes, queries: Codes, at_once: int = 4_000_000) -> Iterator
     count = np.searchsorted(keys, queries, "right") - start
     asking = np.flatnonzero(count)
     until = np.cumsum(count[asking])
-    first = 0
+    first = before = 0
     while first < len(asking):
-        before = until[first - 1] if first else 0
         last = max(first + 1, int(np.searchsorted(until, before + at_once)))
         some = asking[first:last]
         query = np.repeat(some, count[some])
         offset = np.arange(len(query)) - np.repeat(until[first:last] - count[some] - before, count[some])
         yield start[query] + offset, query
-        first = last
+        first, before = last, int(until[last - 1])
 
 
 def _correlations(outer: Floats, inner: Floats, windows: Integers, enough: float) -> Floats:
@@ -372,8 +371,7 @@ def _seen(outer: Floats, inner: Floats, edges: Floats) -> tuple[Floats, Floats]:
 def _correlation(first: Floats, second: Floats) -> Floats:
     """Normalised correlation; the local means are out already."""
     power = np.einsum("bij,bij->b", first, first) * np.einsum("bij,bij->b", second, second)
-    correlation: Floats = np.einsum("bij,bij->b", first, second) / np.sqrt(power + 1e-6)
-    return correlation
+    return np.asarray(np.einsum("bij,bij->b", first, second) / np.sqrt(power + 1e-6), dtype=np.float32)
 
 
 def _aligned(outer: Floats, inner: Floats, edges: Floats) -> tuple[Floats, Floats]:
