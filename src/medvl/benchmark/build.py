@@ -18,7 +18,7 @@ import medvl
 from medvl.benchmark.card import SourceRow, build_card
 from medvl.benchmark.groups import normalise_group
 from medvl.benchmark.item import META_FIELDS, Item
-from medvl.benchmark.leaks import Leaks, Placed, audit_leaks
+from medvl.benchmark.leaks import Leaks, Placed, settle_leaks
 from medvl.benchmark.near import Signature, near_pairs
 from medvl.benchmark.options import draw_options, shuffle_options
 from medvl.benchmark.pictures import read_records
@@ -227,9 +227,12 @@ def _key(record: Record) -> str:
 def _settle_leaks(parts: Sequence[_Part], policy: str) -> Leaks:
     """Find copies across sides; moved groups are entered into the parts."""
     signatures = {picture_key(d.picture): d.picture.signature for part in parts for d in part.drafts}
-    placed = _placed(parts)
-    near = near_pairs([Signature.from_bytes(signatures[p.key]) for p in placed], group=[p.group for p in placed])
-    leaks = audit_leaks(placed, policy, near)
+
+    def find_near(placed: Sequence[Placed]) -> list[tuple[int, int, float]]:
+        found = [Signature.from_bytes(signatures[p.key]) for p in placed]
+        return near_pairs(found, group=[p.group for p in placed], side=[p.split for p in placed])
+
+    leaks = settle_leaks(_placed(parts), policy, find_near)
     for part in parts:
         part.sides.update({g: side for g, side in leaks.moved.items() if g in part.sides})
         part.row.leaked = sum(key in leaks.dropped for key in {picture_key(d.picture) for d in part.drafts})

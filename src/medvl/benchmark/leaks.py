@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -94,7 +94,7 @@ def audit_leaks(placed: Sequence[Placed], policy: str, near: Iterable[tuple[int,
     moved: dict[str, Split] = {}
     while True:
         found, dropped, moving = _settled(placed, likeness, moved, is_moving=policy == "move")
-        pairs = {(pair.kept, pair.copy): pair for pair in found} | pairs
+        pairs |= {(pair.kept, pair.copy): pair for pair in found}
         if not moving:
             break
         moved |= moving
@@ -102,6 +102,37 @@ def audit_leaks(placed: Sequence[Placed], policy: str, near: Iterable[tuple[int,
     if leaks.pairs and policy == "fail":
         raise DataError(_refusal(leaks.pairs))
     return leaks
+
+
+def settle_leaks(
+    placed: Sequence[Placed], policy: str, find_near: Callable[[Sequence[Placed]], Iterable[tuple[int, int, float]]]
+) -> Leaks:
+    """Audit, apply, look for near pictures again, until nothing is found.
+
+    Of very many alike pictures the search names only some pairs, and a group that moves meets pictures it was never
+    compared with; what is left when this returns has been searched as a whole and gave nothing.
+
+    Args:
+        placed: All pictures.
+        policy: As for `audit_leaks`.
+        find_near: Pictures with their present sides -> (i, j, correlation) of near ones on different sides.
+
+    Raises:
+        DataError: As for `audit_leaks`.
+    """
+    pairs: dict[tuple[str, str], LeakPair] = {}
+    dropped: set[str] = set()
+    moved: dict[str, Split] = {}
+    while (leaks := audit_leaks(placed, policy, find_near(placed))).pairs:
+        pairs |= {(pair.kept, pair.copy): pair for pair in leaks.pairs}
+        dropped |= leaks.dropped
+        moved |= leaks.moved
+        placed = [
+            replace(picture, split=moved.get(picture.group, picture.split))
+            for picture in placed
+            if picture.key not in dropped
+        ]
+    return Leaks(list(pairs.values()), dropped, moved)
 
 
 def leak_rows(pairs: Iterable[LeakPair], sides: Mapping[str, Split]) -> list[dict[str, str | float]]:

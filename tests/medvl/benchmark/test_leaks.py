@@ -3,19 +3,25 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvl.benchmark.leaks import LeakPair, Placed, audit_leaks, leak_rows, leak_sheet
+from medvl.benchmark.leaks import LeakPair, Placed, audit_leaks, leak_rows, leak_sheet, settle_leaks
 from medvl.errors import DataError
 from medvl.sources.record import Split
 
 TRAIN, VAL, TEST = Split.TRAIN, Split.VAL, Split.TEST
+RANK = {TEST: 0, VAL: 1, TRAIN: 2}
 
 
 def placed(key, pixels, split, group=None, official=False):
     return Placed(key, pixels, group or f"group of {key}", split, official)
 
 
+def identical(kept, copy):
+    return LeakPair(kept, copy, "identical", 1.0)
+
+
 def test_copies_on_one_side_are_no_leak():
-    leaks = audit_leaks([placed("a/1", "x", TRAIN), placed("b/1", "x", TRAIN), placed("a/2", "y", TEST)], "fail")
+    pictures = [placed("a/1", "x", TRAIN), placed("b/1", "x", TRAIN), placed("a/2", "y", TEST)]
+    leaks = audit_leaks(pictures, "fail", [(0, 1, 0.9)])
     assert leaks.pairs == []
     assert leaks.dropped == set()
 
@@ -24,8 +30,15 @@ def test_copies_on_one_side_are_no_leak():
 def test_drop_train_keeps_the_test_copy_within_and_across_sources(other):
     leaks = audit_leaks([placed("a/1", "x", TRAIN), placed(other, "x", TEST)], "drop_train")
     assert leaks.dropped == {"a/1"}
-    assert leaks.pairs == [LeakPair(other, "a/1", "identical", 1.0)]
+    assert leaks.pairs == [identical(other, "a/1")]
     assert leaks.moved == {}
+
+
+@pytest.mark.parametrize("other", ["a/2", "b/1"])
+def test_a_near_picture_is_a_copy(other):
+    leaks = audit_leaks([placed("a/1", "x", TRAIN), placed(other, "y", TEST)], "drop_train", [(0, 1, 0.93)])
+    assert leaks.dropped == {"a/1"}
+    assert leaks.pairs == [LeakPair(other, "a/1", "near", 0.93)]
 
 
 def test_val_wins_over_train_and_test_over_both():
@@ -47,9 +60,20 @@ def test_a_group_pulled_to_two_sides_goes_to_the_one_that_matters_more():
         placed("b/1", "x", VAL),
         placed("b/2", "y", TEST),
     ]
-    # b/1 is a copy of a/1, which goes to test with the rest of its group
-    assert audit_leaks(pictures, "move").moved == {"g": TEST, "group of b/1": TEST}
-    assert audit_leaks(pictures[::-1], "move").moved == {"g": TEST, "group of b/1": TEST}
+    assert audit_leaks(pictures, "move").moved["g"] is TEST
+    assert audit_leaks(pictures[::-1], "move").moved["g"] is TEST
+
+
+def test_a_group_that_moves_pulls_its_near_pictures_with_it():
+    pictures = [
+        placed("a/1", "x", TRAIN, "g"),
+        placed("a/2", "y", TRAIN, "g"),
+        placed("b/1", "z", TRAIN, "h"),
+        placed("c/1", "x", TEST),
+    ]
+    leaks = audit_leaks(pictures, "move", [(1, 2, 0.9)])
+    assert leaks.moved == {"g": TEST, "h": TEST}
+    assert leaks.pairs == [identical("c/1", "a/1"), LeakPair("a/2", "b/1", "near", 0.9)]
 
 
 def test_an_official_group_is_never_moved_its_copy_leaves():
@@ -58,50 +82,132 @@ def test_an_official_group_is_never_moved_its_copy_leaves():
     assert leaks.dropped == {"a/1"}
 
 
-def test_fail_names_the_pairs():
-    pictures = [placed("a/1", "x", TRAIN), placed("b/1", "x", TEST)]
-    with pytest.raises(DataError, match=r"1 pictures lie on both sides .* \(b/1 = a/1\)"):
-        audit_leaks(pictures, "fail")
-
-
-def test_nearly_the_same_pictures_are_copies_too():
-    pictures = [placed("a/1", "x", TRAIN), placed("b/1", "y", TEST), placed("a/2", "z", TRAIN)]
-    leaks = audit_leaks(pictures, "drop_train", [(0, 1, 0.93)])
-    assert leaks.pairs == [LeakPair("b/1", "a/1", "near", 0.93)]
-    assert leaks.dropped == {"a/1"}
-
-
 def test_in_a_chain_a_picture_leaves_only_for_one_that_stays():
-    pictures = [placed("a/1", "x", TEST), placed("a/2", "y", VAL), placed("a/3", "z", TRAIN)]
-    assert audit_leaks(pictures, "drop_train", [(0, 1, 0.9), (1, 2, 0.9)]).dropped == {"a/2"}
+    chain = [placed("a", "x", TEST), placed("b", "y", VAL), placed("c", "z", TRAIN)]
+    leaks = audit_leaks(chain, "drop_train", [(0, 1, 0.9), (1, 2, 0.9)])
+    assert leaks.dropped == {"b"}
+    assert leaks.pairs == [LeakPair("a", "b", "near", 0.9)]
 
 
-PICTURES = st.lists(
-    st.tuples(st.integers(0, 6), st.sampled_from(list(Split)), st.integers(0, 4), st.booleans()), max_size=14
-)
+def test_a_picture_is_near_whatever_its_identical_copy_is_near():
+    pictures = [placed("a", "x", TEST), placed("b", "y", TRAIN), placed("c", "y", TRAIN)]
+    assert audit_leaks(pictures, "drop_train", [(0, 1, 0.9)]).dropped == {"b", "c"}
 
 
-@given(PICTURES, st.lists(st.tuples(st.integers(0, 13), st.integers(0, 13)), max_size=10))
+def test_the_pair_named_is_the_identical_one_and_else_the_closest():
+    pictures = [placed("a", "x", TEST), placed("b", "y", TEST), placed("c", "y", TRAIN), placed("d", "z", TRAIN)]
+    leaks = audit_leaks(pictures, "drop_train", [(0, 2, 0.99), (0, 3, 0.85), (1, 3, 0.95)])
+    assert leaks.pairs == [identical("b", "c"), LeakPair("b", "d", "near", 0.95)]
+
+
+def test_fail_names_the_pairs():
+    pictures = [placed("a/1", "x", TRAIN), placed("b/1", "x", TEST), placed("b/2", "y", TEST), placed("a/2", "z", VAL)]
+    with pytest.raises(DataError, match=r"1 pictures lie on both sides .* \(b/1 = a/1\)"):
+        audit_leaks(pictures[:2], "fail")
+    with pytest.raises(
+        DataError, match=r"2 .* 1 with identical pixels and 1 nearly identical \(b/2 ~ a/2; b/1 = a/1\)"
+    ):
+        audit_leaks(pictures, "fail", [(2, 3, 0.9)])
+
+
+@st.composite
+def audits(draw):
+    """Groups with a side each, some published; pictures in them with equal pixels; near pairs among any of them."""
+    groups = draw(st.lists(st.tuples(st.sampled_from(list(Split)), st.booleans()), min_size=1, max_size=8))
+    count = draw(st.integers(0, 16))
+    pictures = []
+    for place in range(count):
+        group = draw(st.integers(0, len(groups) - 1))
+        pictures.append(
+            placed(f"k{place}", f"p{draw(st.integers(0, 12))}", groups[group][0], f"g{group}", groups[group][1])
+        )
+    places = st.integers(0, max(0, count - 1))
+    near = draw(st.lists(st.tuples(places, places, st.floats(0.8, 1)), max_size=20)) if count else []
+    return pictures, near
+
+
+def sides_after(pictures, leaks):
+    left = {p.key: leaks.moved.get(p.group, p.split) for p in pictures if p.key not in leaks.dropped}
+    alike = {(a.key, b.key) for a in pictures for b in pictures if a.sha256_pixels == b.sha256_pixels}
+    return left, alike
+
+
 @pytest.mark.parametrize("policy", ["drop_train", "move"])
-def test_in_the_end_no_like_pictures_lie_on_two_sides(policy, drawn, pairs):
-    sides = {f"g{group}": split for _, split, group, _ in drawn}
-    official = {f"g{group}": is_official for _, _, group, is_official in drawn}
-    pictures = [
-        placed(f"k{n}", f"p{pixels}", sides[f"g{group}"], f"g{group}", official[f"g{group}"])
-        for n, (pixels, _, group, _) in enumerate(drawn)
-    ]
-    near = [(i, j, 0.9) for i, j in pairs if max(i, j) < len(drawn)]
+@given(audits())
+def test_afterwards_no_pair_lies_across_sides_and_nothing_that_matters_is_lost(policy, drawn):
+    pictures, near = drawn
     leaks = audit_leaks(pictures, policy, near)
-    side = {p.key: leaks.moved.get(p.group, p.split) for p in pictures if p.key not in leaks.dropped}
-    alike = [(a.key, b.key) for a in pictures for b in pictures if a.sha256_pixels == b.sha256_pixels]
-    alike += [(f"k{i}", f"k{j}") for i, j, _ in near]
-    assert all(side[a] is side[b] for a, b in alike if a in side and b in side)
-    assert not set(leaks.moved) & {group for group, is_official in official.items() if is_official}
+    left, alike = sides_after(pictures, leaks)
+    pairs = alike | {(pictures[i].key, pictures[j].key) for i, j, _ in near}
+    assert not {(a, b) for a, b in pairs if a in left and b in left and left[a] is not left[b]}
+    by_key = {picture.key: picture for picture in pictures}
+    assert all(by_key[key].split is not TEST for key in leaks.dropped)
+    assert not {p.group for p in pictures if p.is_official} & set(leaks.moved)
+    assert all(RANK[leaks.moved[p.group]] < RANK[p.split] for p in pictures if p.group in leaks.moved)
+    touched = {pair.copy for pair in leaks.pairs}
+    assert leaks.dropped <= touched
+    assert set(leaks.moved) <= {by_key[key].group for key in touched}
+    if policy == "drop_train":
+        assert leaks.dropped == touched
+        assert {pair.kept for pair in leaks.pairs} <= set(left)
 
 
-def test_leaks_can_be_listed_and_looked_at():
-    pairs = [LeakPair("b/1", "a/1", "near", 0.91234)]
-    (row,) = leak_rows(pairs, {"b/1": TEST, "a/1": TRAIN})
-    assert (row["kept_side"], row["copy_side"], row["correlation"]) == ("test", "train", 0.912)
-    sheet = leak_sheet(pairs, lambda key: np.full((30, 40, 3), 200 if key == "b/1" else 90, np.uint8), cell_px=100)
-    assert {90, 200} <= set(np.unique(sheet))
+@pytest.mark.parametrize("policy", ["drop_train", "move"])
+@given(audits())
+def test_the_answer_does_not_depend_on_the_order_of_pictures(policy, drawn):
+    pictures, near = drawn
+    last = len(pictures) - 1
+    leaks, turned = (
+        audit_leaks(pictures, policy, near),
+        audit_leaks(pictures[::-1], policy, [(last - j, last - i, c) for i, j, c in near[::-1]]),
+    )
+    assert (turned.pairs, turned.dropped, turned.moved) == (leaks.pairs, leaks.dropped, leaks.moved)
+
+
+@pytest.mark.parametrize("policy", ["drop_train", "move"])
+@given(audits())
+def test_settling_ends_when_a_search_that_names_one_pair_at_a_time_finds_none(policy, drawn):
+    pictures, near = drawn
+    keys = [(pictures[i].key, pictures[j].key, c) for i, j, c in near]
+
+    def find(now):
+        place = {picture.key: i for i, picture in enumerate(now)}
+        there = [(place[a], place[b], c) for a, b, c in keys if a in place and b in place]
+        return [(i, j, c) for i, j, c in there if now[i].split is not now[j].split][:1]
+
+    leaks = settle_leaks(pictures, policy, find)
+    left, alike = sides_after(pictures, leaks)
+    pairs = alike | {(a, b) for a, b, _ in keys}
+    assert not {(a, b) for a, b in pairs if a in left and b in left and left[a] is not left[b]}
+
+
+def test_settling_under_fail_stops_at_a_near_pair():
+    with pytest.raises(DataError, match="1 nearly identical"):
+        settle_leaks([placed("a", "x", TEST), placed("b", "y", TRAIN)], "fail", lambda now: [(0, 1, 0.9)])
+
+
+def test_rows_name_both_pictures_with_their_sides():
+    rows = leak_rows([LeakPair("b/1", "a/1", "near", 0.91234)], {"a/1": TRAIN, "b/1": TEST})
+    assert rows == [
+        {"kept": "b/1", "kept_side": "test", "copy": "a/1", "copy_side": "train", "kind": "near", "correlation": 0.912}
+    ]
+
+
+def test_the_sheet_shows_the_first_pairs_side_by_side():
+    colours = {"kept": (200, 0, 0), "copy": (0, 0, 200), "later": (0, 200, 0)}
+
+    def load(key):
+        return np.full((20, 20, 3), colours[key], np.uint8)
+
+    pairs = [identical("kept", "copy"), LeakPair("later", "later", "near", 0.9)]
+    sheet = leak_sheet(pairs, load, limit=1, cell_px=40)
+    assert sheet.shape[1] == 4 * 40
+    assert tuple(sheet[20, 20]) == colours["kept"]
+    assert tuple(sheet[20, 60]) == colours["copy"]
+    assert not (sheet == colours["later"]).all(axis=2).any()
+    assert (leak_sheet(pairs, load, cell_px=40) == colours["later"]).all(axis=2).any()
+
+
+def test_a_sheet_of_no_pairs_is_refused():
+    with pytest.raises(ValueError, match="expected pictures"):
+        leak_sheet([], lambda key: np.zeros((1, 1, 3), np.uint8))
