@@ -34,6 +34,8 @@ def test_the_run_folder_holds_what_the_readme_lists(latest):
         "predictions.parquet",
         "zero_shot/metrics.json",
         "zero_shot/predictions.parquet",
+        "controls/text_only/metrics.json",
+        "controls/blank/predictions.parquet",
         "adapter/adapter_config.json",
         "adapter/adapter_model.safetensors",
         "adapter/medvl.json",
@@ -51,6 +53,14 @@ def test_the_run_folder_holds_what_the_readme_lists(latest):
     assert all(part["zero"] == 0 for part in proof["b_norms"].values())
     assert proof["logit_change"] > 0
     assert proof["merge_difference"] < 1e-3
+
+
+def test_controls_are_the_same_questions_and_say_what_was_shown_instead(latest):
+    asked = json.loads((latest / "metrics.json").read_text())
+    for name in ("text_only", "blank"):
+        control = json.loads((latest / "controls" / name / "metrics.json").read_text())
+        assert control["overall"]["n"] == asked["overall"]["n"]
+        assert control["fingerprints"] == {**asked["fingerprints"], "picture_control": name}
 
 
 def test_every_task_is_validated_at_step_0_and_during_training(latest):
@@ -105,7 +115,7 @@ def test_group_ids_and_places_stay_out_of_predictions_and_adapter(latest, finish
 def test_a_new_process_gives_the_figures_that_training_wrote(latest, finished):
     run("evaluate.py", "adapter=outputs/latest/adapter", cwd=finished)
     (evaluated,) = finished.glob("outputs/*evaluate*")
-    for name in ("metrics.json", "zero_shot/metrics.json", "comparison.json"):
+    for name in ("metrics.json", "zero_shot/metrics.json", "controls/blank/metrics.json", "comparison.json"):
         assert json.loads((evaluated / name).read_text()) == json.loads((latest / name).read_text()), name
 
 

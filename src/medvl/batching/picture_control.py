@@ -11,7 +11,7 @@ import numpy as np
 from medvl.benchmark.item import Item
 
 BLANK_GREY = 128
-"""Grey level of a blank picture: black could pass for an empty sector, mid-grey is in no data set's background."""
+"""Grey level of a blank picture: black could pass for the dark surroundings of an ultrasound picture."""
 
 
 class PictureControl(StrEnum):

@@ -129,6 +129,18 @@ def test_two_questions_on_one_picture_are_answered_as_they_are_alone(family_base
         assert a.option_logprobs == pytest.approx(b.option_logprobs, abs=TOLERANCE)
 
 
+def test_questions_without_pictures_are_answered_from_the_text(family_base):
+    samples = [s for seed in range(3) for s in make_samples(seed=seed)]
+    blind = [Sample(s.item, None) for s in samples]
+    seen, unseen = (
+        answer_all(family_base.model, batches(family_base, s, 3), ids(family_base), "cpu") for s in (samples, blind)
+    )
+    again = answer_all(family_base.model, batches(family_base, blind, 1), ids(family_base), "cpu")
+    assert any(a.option_logprobs != b.option_logprobs for a, b in zip(seen, unseen, strict=True))
+    for a, b in zip(unseen, again, strict=True):
+        assert a.option_logprobs == pytest.approx(b.option_logprobs, abs=TOLERANCE)
+
+
 def test_the_modes_of_all_modules_are_as_before(family_folder):
     from medvl.config.schema import ModelConfig
     from medvl.models.base import load_base

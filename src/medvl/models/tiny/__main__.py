@@ -15,7 +15,7 @@ def main() -> None:
     """Parse the command line, pretrain, export."""
     parser = argparse.ArgumentParser(prog="python -m medvl.models.tiny", description=__doc__)
     parser.add_argument("--out", type=Path, required=True, help="folder for states, curves and the checkpoint")
-    parser.add_argument("--part", choices=PARTS, help="run one part only (tower and lookup can run side by side)")
+    parser.add_argument("--part", choices=PARTS, help="run one part only, after those before it")
     parser.add_argument("--resume", action="store_true", help="go on from the states in --out")
     parser.add_argument("--stop-after-steps", type=int, help="stop the part early, for a look at the result so far")
     args = parser.parse_args()

@@ -58,10 +58,11 @@ def write_card(
         "",
         f"`python -m medvl.models.tiny --out DIR`, seed {plan.seed}: {done}; every step draws fresh data.",
         "",
-        "- tower: the vision tower learns to name what each picture token covers and the facts of the scene.",
-        "- lookup: the decoder learns, on strings of random tokens of the whole vocabulary, to find the option that "
-        "says something. This is how every embedding is trained, those of medical words included, as strings without a "
-        "meaning.",
+        "- lookup: the decoder learns to find the option that says something, on phrases of the questions first, "
+        "then on strings of random tokens of the whole vocabulary. This is how every embedding is trained, those of "
+        "medical words included, as strings without a meaning.",
+        "- tower: the vision tower learns the facts of the scene, and to make each picture token resemble the words "
+        "for what it covers.",
         "- joint: lettered questions, words then letter, open answers and captions about drawn scenes, lookups "
         "kept in.",
         "",

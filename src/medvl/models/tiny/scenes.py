@@ -40,6 +40,7 @@ MARKS = ("nothing", "dot", "line", "cross", "ring")
 """What can lie inside a large outline or a plain object."""
 DIRECTIONS = ("up", "down", "left", "right")
 SURFACES = (*TEXTURES, "hollow")
+"""How an object can be filled."""
 
 
 def is_held_out(shape: str, surface: str, tone: str) -> bool:
