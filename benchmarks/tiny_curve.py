@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 
 from medvl.models.tiny.architecture import TinySize
-from medvl.models.tiny.curriculum import Plan
+from medvl.models.tiny.curriculum import PARTS, Plan
 from medvl.models.tiny.pretrain import curve_path, pretrain_part
 
 SHIPPED = Path(__file__).resolve().parent.parent / "src" / "medvl" / "models" / "tiny" / "checkpoint" / "curve.csv"
@@ -24,9 +24,9 @@ TOLERANCE = 0.03
 
 
 def losses(path: Path) -> dict[int, float]:
-    """Step -> loss of the tower part."""
+    """Step -> loss of the first part."""
     with path.open(newline="") as file:
-        return {int(row["step"]): float(row["loss"]) for row in csv.DictReader(file) if row["part"] == "tower"}
+        return {int(row["step"]): float(row["loss"]) for row in csv.DictReader(file) if row["part"] == PARTS[0]}
 
 
 def main() -> None:
@@ -42,9 +42,9 @@ def main() -> None:
                 break
             quiet: list[str] = []
             pretrain_part(
-                Path(folder), "tower", Plan(), TinySize(), resume=True, stop_after_steps=step, report=quiet.append
+                Path(folder), PARTS[0], Plan(), TinySize(), resume=True, stop_after_steps=step, report=quiet.append
             )
-            found = losses(curve_path(Path(folder), "tower"))[step]
+            found = losses(curve_path(Path(folder), PARTS[0]))[step]
             off = found / recorded[step] - 1
             worst, compared = max(worst, abs(off)), compared + 1
             print(f"step {step:5}: loss {found:.4f}, recorded {recorded[step]:.4f} ({off:+.2%})", flush=True)

@@ -103,11 +103,13 @@ def test_it_answers_text_lookups_by_the_letter(parts):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("held_out", "least"), [(False, 0.74), (True, 0.74)], ids=["fresh scenes", "held-out combinations"]
+    ("held_out", "least"), [(False, 0.94), (True, 0.93)], ids=["fresh scenes", "held-out combinations"]
 )
 def test_it_answers_lettered_questions_on_scenes_it_never_saw(parts, held_out, least):
     from medvl.models.tiny.evaluate import scene_accuracy
 
     accuracy = scene_accuracy(*parts, pictures=800, held_out=held_out)
     assert accuracy["all"] >= least
-    assert min(accuracy[kind] for kind in ("boxed tone", "count", "size", "fill", "tone")) >= 0.84
+    # Rare kinds come to a few dozen questions here; the card gives their figures on five times as many.
+    assert min(accuracy.values()) >= 0.7
+    assert min(accuracy[kind] for kind in ("boxed tone", "count", "size", "fill", "tone", "pose")) >= 0.96
