@@ -1,4 +1,7 @@
-"""Reading and writing `metrics.json` and `comparison.json`."""
+"""Reading and writing `metrics.json` and `comparison.json`.
+
+Keys may be added within a `schema_version`, so a reader takes an absent key that is not required here as null.
+"""
 
 from __future__ import annotations
 

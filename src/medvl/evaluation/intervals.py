@@ -61,7 +61,7 @@ def clustered_bootstrap_ci(
     """
     sums, counts = _sums_and_counts(*_checked(values, groups))
     draws = _resampled_means(sums[:, None], counts[:, None], resamples=resamples, seed=seed)[:, 0]
-    return _percentiles(draws, float(sums.sum() / counts.sum()), level)
+    return percentile_interval(draws, float(sums.sum() / counts.sum()), level)
 
 
 def accuracy_ci(
@@ -98,15 +98,11 @@ def macro_bootstrap_ci(
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
-    """Percentile interval of the unweighted mean over strata (tasks) of the mean of their values.
-
-    One draw of groups is shared by all strata, because a patient can feed several tasks. A bootstrap cannot say how
-    uncertain a stratum is whose groups do not differ, nor what a stratum is worth in a draw that holds none of its
-    groups. There its mean is drawn from the Dirichlet posterior of its values under the Jeffreys prior instead.
+    """Percentile interval of the unweighted mean over strata (tasks, classes) of the mean of their values.
 
     Args:
         values: One number an item, [n], each one of `support`.
-        strata: Task of each item, [n].
+        strata: Task or class of each item, [n].
         groups: Group of each item, [n].
         support: Values that can occur: (0, 1) for right and wrong, (-1, 0, 1) for paired differences.
         level: Coverage, in (0, 1).
@@ -119,8 +115,41 @@ def macro_bootstrap_ci(
     Raises:
         DataError: No items, or arguments of different length.
     """
+    means, draws = bootstrap_means(values, strata, groups, support=support, resamples=resamples, seed=seed)
+    return percentile_interval(draws.mean(axis=1), float(means.mean()), level)
+
+
+def bootstrap_means(
+    values: ArrayLike,
+    strata: ArrayLike,
+    groups: ArrayLike,
+    *,
+    support: tuple[float, ...] = (0.0, 1.0),
+    resamples: int = 2000,
+    seed: int = 0,
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Mean of each stratum, in the data and in each draw of groups.
+
+    One draw of groups is shared by all strata, because a patient can feed several of them. A bootstrap cannot say how
+    uncertain a stratum is whose groups do not differ, nor what a stratum is worth in a draw that holds none of its
+    groups. There its mean is drawn from the Dirichlet posterior of its values under the Jeffreys prior instead.
+
+    Args:
+        values: One number an item, [n], each one of `support`.
+        strata: Stratum of each item, [n].
+        groups: Group of each item, [n].
+        support: Values that can occur.
+        resamples: Number of bootstrap draws.
+        seed: Seed of the draws.
+
+    Returns:
+        (means in the data, [strata]; means in each draw, [resamples, strata]); strata in sorted order.
+
+    Raises:
+        DataError: No items, or arguments of different length.
+    """
     numbers, codes = _checked(values, groups)
-    stratum = np.unique(_checked(values, strata)[1], return_inverse=True)[1]
+    stratum = _checked(values, strata)[1]
     n_strata = int(stratum.max()) + 1
     shape = (int(codes.max()) + 1, n_strata)
     cell = codes * n_strata + stratum
@@ -136,8 +165,7 @@ def macro_bootstrap_ci(
             seen = np.array([np.count_nonzero(numbers[mine] == value) for value in support])
             posterior = rng.dirichlet(seen + _JEFFREYS, size=int(replaced.sum()))
             draws[replaced, column] = posterior @ np.array(support)
-    estimate = float((sums.sum(axis=0) / counts.sum(axis=0)).mean())
-    return _percentiles(draws.mean(axis=1), estimate, level)
+    return sums.sum(axis=0) / counts.sum(axis=0), draws
 
 
 def groups_agree(values: ArrayLike, groups: ArrayLike) -> bool:
@@ -145,6 +173,12 @@ def groups_agree(values: ArrayLike, groups: ArrayLike) -> bool:
     sums, counts = _sums_and_counts(*_checked(values, groups))
     means = sums / counts
     return bool(np.ptp(means) < 1e-12)
+
+
+def percentile_interval(draws: NDArray[np.float64], estimate: float, level: float = 0.95) -> Interval:
+    """Percentile interval of bootstrap draws [resamples], widened where needed to enclose the estimate."""
+    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
+    return min(float(low), estimate), max(float(high), estimate)
 
 
 def _checked(values: ArrayLike, groups: ArrayLike) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
@@ -195,8 +229,3 @@ def _resampled_means(
     with np.errstate(invalid="ignore"):
         means: NDArray[np.float64] = totals[:, :n_strata] / totals[:, n_strata:]
     return means
-
-
-def _percentiles(draws: NDArray[np.float64], estimate: float, level: float) -> Interval:
-    low, high = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
-    return min(float(low), estimate), max(float(high), estimate)

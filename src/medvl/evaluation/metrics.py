@@ -5,14 +5,15 @@ Each function takes the rows it is about and returns None where there are none: 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 import polars as pl
-from numpy.typing import NDArray
 
 from medvl.benchmark.item import LETTERS
 from medvl.evaluation.intervals import accuracy_ci
+from medvl.evaluation.option_scores import option_scores
 from medvl.evaluation.scored import cluster_codes, correct_array
 
 
@@ -30,6 +31,16 @@ def macro_accuracy(scored: pl.DataFrame) -> float | None:
     """Unweighted mean over the tasks present of their accuracy, in [0, 1], items of constant answer left out."""
     per_task = macro_rows(scored).group_by("task").agg(pl.col("is_correct").mean())
     return _mean(per_task.sort("task")["is_correct"])
+
+
+def macro_of(level: Callable[[pl.DataFrame], float | None], scored: pl.DataFrame) -> float | None:
+    """Unweighted mean over the tasks present of any figure, for instance `chance_level`: what stands beside a macro.
+
+    Items of constant answer are left out, as in `macro_accuracy`.
+    """
+    figures = [level(rows) for _, rows in sorted(macro_rows(scored).group_by("task"), key=lambda pair: str(pair[0]))]
+    present = [figure for figure in figures if figure is not None]
+    return float(np.mean(present)) if present else None
 
 
 def chance_level(scored: pl.DataFrame) -> float | None:
@@ -96,77 +107,11 @@ def letter_histogram(scored: pl.DataFrame) -> dict[str, dict[str, int]]:
 
 def negative_log_likelihood(scored: pl.DataFrame) -> float | None:
     """Mean of -log p(right letter) over the whole vocabulary, in nats; None unless every item has option scores."""
-    scores = _option_scores(scored)
+    scores = option_scores(scored)
     if scores is None:
         return None
     return float(-scores[np.arange(len(scores)), scored["answer_index"].to_numpy()].mean())
 
 
-def calibration(scored: pl.DataFrame, *, bins: int = 10) -> dict[str, Any] | None:
-    """How far stated confidence is from accuracy, over probabilities renormalised to the options.
-
-    The answer here is the option with the highest probability, and the mass outside the options is divided out, so an
-    uncommitted answer can be right here while it counts as wrong in `accuracy`.
-
-    Args:
-        scored: Scored rows.
-        bins: Number of confidence bins.
-
-    Returns:
-        None unless every item has option scores; else `n`, `mean_confidence`,
-        `ece` (expected calibration error with equal-width bins, Guo et al. 2017, arXiv:1706.04599),
-        `adaptive_ece` (with bins of equal mass, Nixon et al. 2019, arXiv:1904.01685; items of equal confidence stay
-        in one bin), `brier` (mean over items of the summed squared error over options, in [0, 2]), and `bins`: for
-        each non-empty equal-width bin `confidence`, `accuracy`, `n`.
-    """
-    scores = _option_scores(scored)
-    if scores is None:
-        return None
-    probabilities = np.exp(scores - scores.max(axis=1, keepdims=True))
-    probabilities /= probabilities.sum(axis=1, keepdims=True)
-    gold = scored["answer_index"].to_numpy()
-    confidence = probabilities.max(axis=1)
-    right = (probabilities.argmax(axis=1) == gold).astype(np.float64)
-    target = np.zeros_like(probabilities)
-    target[np.arange(len(gold)), gold] = 1.0
-    inner = np.linspace(0.0, 1.0, bins + 1)[1:-1]
-    width_table = _reliability(confidence, right, inner)
-    mass_table = _reliability(confidence, right, np.quantile(confidence, inner))
-    return {
-        "n": len(gold),
-        "mean_confidence": float(confidence.mean()),
-        "ece": _expected_error(width_table),
-        "adaptive_ece": _expected_error(mass_table),
-        "brier": float(((probabilities - target) ** 2).sum(axis=1).mean()),
-        "bins": width_table,
-    }
-
-
 def _mean(values: pl.Series) -> float | None:
     return None if values.is_empty() else float(values.cast(pl.Float64).mean())  # type: ignore[arg-type]
-
-
-def _option_scores(scored: pl.DataFrame) -> NDArray[np.float64] | None:
-    """Option log-probabilities, [n, most options] float64, -inf beyond an item's options; None if any item has none."""
-    rows = scored["option_logprobs"].to_list()
-    if not rows or not all(rows):
-        return None
-    scores = np.full((len(rows), max(map(len, rows))), -np.inf)
-    for i, row in enumerate(rows):
-        scores[i, : len(row)] = row
-    return scores
-
-
-def _reliability(
-    confidence: NDArray[np.float64], right: NDArray[np.float64], inner_edges: NDArray[np.float64]
-) -> list[dict[str, Any]]:
-    which = np.searchsorted(inner_edges, confidence, side="left")
-    return [
-        {"confidence": float(confidence[mine].mean()), "accuracy": float(right[mine].mean()), "n": int(mine.sum())}
-        for mine in (which == b for b in np.unique(which))
-    ]
-
-
-def _expected_error(table: list[dict[str, Any]]) -> float:
-    total = sum(row["n"] for row in table)
-    return float(sum(row["n"] * abs(row["accuracy"] - row["confidence"]) for row in table) / total)

@@ -1,4 +1,21 @@
-"""The content of `metrics.json`: everything one model's answers to one split say."""
+"""The content of `metrics.json`: everything one model's answers to one split say.
+
+| key | content |
+|---|---|
+| `overall` | a cell, with the macro figures, `loss` (nats), `calibration` and `selective_risk` of all items |
+| `tasks`, `tiers`, `terciles`, `domains`, `sources`, `devices`, `operators`, `centres` | name -> cell (see `cells`) |
+| `area_curve` | accuracy against the size of the red box: cells in bins (see `box_size`) |
+| `domain_gap` | phantom minus clinical (see `domain_gap`) |
+| `classes`, `confusion` | task -> recall of each right answer; which answer was taken for which (see `confusion`) |
+| `letters`, `letter_bias` | letters of all items; task -> recall by letter and its spread (see `letter_bias`) |
+| `rotations` | task -> figures over all orders of the options (see `rotations`); null when they were not asked |
+| `calibration`, `selective_risk` | task -> see `calibration` |
+
+`macro_accuracy` with `macro_ci95` is the unweighted mean over tasks; `macro_chance`, `macro_always_a` and
+`macro_majority` are the same mean of the levels. A task's cell adds `balanced_ci95`. Terciles and the bins of the
+curve add `area_share` and `median_area_share`. Devices, operators and centres are those named in the items' `meta`.
+Invalid and uncommitted answers are wrong in every accuracy and recall, and have their own rate in every cell.
+"""
 
 from __future__ import annotations
 
@@ -7,20 +24,25 @@ from typing import Any
 import polars as pl
 
 from medvl.errors import DataError
-from medvl.evaluation.intervals import accuracy_ci, macro_bootstrap_ci
+from medvl.evaluation.box_size import area_curve, terciles
+from medvl.evaluation.calibration import calibration, selective_risk
+from medvl.evaluation.cells import META_TABLES, cell, cells_by, known, with_meta
+from medvl.evaluation.confusion import confusion_matrix
+from medvl.evaluation.domain_gap import domain_gap
+from medvl.evaluation.intervals import macro_bootstrap_ci
+from medvl.evaluation.letter_bias import letter_bias
 from medvl.evaluation.metrics import (
-    accuracy,
     always_a_level,
-    balanced_accuracy,
-    calibration,
     chance_level,
     letter_histogram,
     macro_accuracy,
+    macro_of,
     macro_rows,
     majority_level,
     negative_log_likelihood,
     per_class_recall,
 )
+from medvl.evaluation.rotations import check_rotations, rotation_figures
 from medvl.evaluation.scored import cluster_codes, correct_array
 
 SCHEMA_VERSION = 1
@@ -30,7 +52,14 @@ TIERS = ("small", "medium", "large")
 DOMAINS = ("clinical", "phantom")
 
 
-def summarise(scored: pl.DataFrame, *, split: str, scoring: str, fingerprints: dict[str, str]) -> dict[str, Any]:
+def summarise(
+    scored: pl.DataFrame,
+    *,
+    split: str,
+    scoring: str,
+    fingerprints: dict[str, str],
+    rotations: pl.DataFrame | None = None,
+) -> dict[str, Any]:
     """Reduce a scored table to the content of `metrics.json`.
 
     Args:
@@ -38,31 +67,44 @@ def summarise(scored: pl.DataFrame, *, split: str, scoring: str, fingerprints: d
         split: Split the items are of.
         scoring: How the answers were obtained.
         fingerprints: What the figures were made from (benchmark, weights, prompt, ...), passed through.
+        rotations: The same model's option scores in all rotations of some of these items (`ROTATION_SCHEMA`).
 
     Returns:
-        `schema_version`, `split`, `scoring`, `overall`, `tasks`, `tiers`, `domains`, `sources`, `classes`, `letters`,
-        `fingerprints`; plain JSON types, rates in [0, 1], null for what is absent. A cell holds `accuracy`, `ci95`,
-        `n`, `n_groups`, `chance`, `always_a`, `majority`, `balanced_accuracy` (null for a cell of several tasks),
-        `invalid_rate`, `uncommitted_rate`, `constant_answer_items` (a count). `overall` adds `macro_accuracy`,
-        `macro_ci95`, `loss` (nats) and `calibration`.
+        See the module: plain JSON types, rates in [0, 1], null for what is absent. The tiers, the terciles and the two
+        domains are always there; a table of names (tasks, sources, devices, ...) has those that occur.
 
     Raises:
-        DataError: No rows, or rows of another split or scoring than stated.
+        DataError: No rows, rows of another split or scoring than stated, or rotations that are incomplete or of other
+            items.
     """
     check_scored(scored, split=split, scoring=scoring)
+    scored = with_meta(scored)
     tasks = task_names(scored["task"])
-    sources = sorted(scored["source"].unique())
+    by_task = {task: scored.filter(pl.col("task") == task) for task in tasks}
+    asked = None
+    if rotations is not None:
+        check_rotations(scored, rotations)
+        asked = {task: rotation_figures(rows, rotations) for task, rows in by_task.items()}
     return {
         "schema_version": SCHEMA_VERSION,
         "split": split,
         "scoring": scoring,
         "overall": _overall(scored),
-        "tasks": {task: _cell(scored.filter(pl.col("task") == task)) for task in tasks},
-        "tiers": {tier: _cell(scored.filter(pl.col("tier") == tier)) for tier in TIERS},
-        "domains": {domain: _cell(scored.filter(pl.col("domain") == domain)) for domain in DOMAINS},
-        "sources": {source: _cell(scored.filter(pl.col("source") == source)) for source in sources},
-        "classes": {task: per_class_recall(scored.filter(pl.col("task") == task)) for task in tasks},
+        "tasks": {task: _task_cell(rows) for task, rows in by_task.items()},
+        "tiers": cells_by(scored, "tier", TIERS),
+        "terciles": terciles(scored),
+        "area_curve": area_curve(scored),
+        "domains": cells_by(scored, "domain", DOMAINS),
+        "domain_gap": domain_gap(scored),
+        "sources": cells_by(scored, "source", known(scored["source"])),
+        **{table: cells_by(scored, field, known(scored[field])) for table, field in META_TABLES.items()},
+        "classes": {task: per_class_recall(rows) for task, rows in by_task.items()},
+        "confusion": {task: confusion_matrix(rows) for task, rows in by_task.items()},
         "letters": letter_histogram(scored),
+        "letter_bias": {task: letter_bias(rows) for task, rows in by_task.items()},
+        "rotations": asked,
+        "calibration": {task: calibration(rows) for task, rows in by_task.items()},
+        "selective_risk": {task: selective_risk(rows) for task, rows in by_task.items()},
         "fingerprints": dict(fingerprints),
     }
 
@@ -100,30 +142,22 @@ def macro_interval(scored: pl.DataFrame) -> list[float] | None:
 
 
 def _overall(scored: pl.DataFrame) -> dict[str, Any]:
-    cell = _cell(scored)
-    assert cell is not None  # check_scored has refused an empty table
-    return cell | {
+    figures = cell(scored)
+    assert figures is not None  # check_scored has refused an empty table
+    return figures | {
         "macro_accuracy": macro_accuracy(scored),
         "macro_ci95": macro_interval(scored),
+        "macro_chance": macro_of(chance_level, scored),
+        "macro_always_a": macro_of(always_a_level, scored),
+        "macro_majority": macro_of(majority_level, scored),
         "loss": negative_log_likelihood(scored),
         "calibration": calibration(scored),
+        "selective_risk": selective_risk(scored),
     }
 
 
-def _cell(rows: pl.DataFrame) -> dict[str, Any] | None:
-    if rows.is_empty():
-        return None
-    clusters = cluster_codes(rows)
-    return {
-        "accuracy": accuracy(rows),
-        "ci95": list(accuracy_ci(correct_array(rows), clusters)),
-        "n": rows.height,
-        "n_groups": int(clusters.max()) + 1,
-        "chance": chance_level(rows),
-        "always_a": always_a_level(rows),
-        "majority": majority_level(rows),
-        "balanced_accuracy": balanced_accuracy(rows) if rows["task"].n_unique() == 1 else None,
-        "invalid_rate": float(rows["is_invalid"].sum()) / rows.height,
-        "uncommitted_rate": float(rows["is_uncommitted"].sum()) / rows.height,
-        "constant_answer_items": int(rows["constant_answer"].sum()),
-    }
+def _task_cell(rows: pl.DataFrame) -> dict[str, Any]:
+    figures = cell(rows)
+    assert figures is not None  # a task is named because it has rows
+    balanced = macro_bootstrap_ci(correct_array(rows), rows["answer"].to_numpy(), cluster_codes(rows))
+    return figures | {"balanced_ci95": list(balanced)}

@@ -2,6 +2,7 @@ import json
 import math
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 import pytest
 
@@ -24,6 +25,8 @@ def make_item(
     domain="clinical",
     tier=None,
     constant=False,
+    area_share=None,
+    meta=None,
 ):
     index = LETTERS.index(right)
     return Item(
@@ -43,9 +46,10 @@ def make_item(
         domain=Domain(domain),
         split=Split.TEST,
         bbox_xyxy_px=None if tier is None else (1.0, 2.0, 10.0, 12.0),
-        area_share=None if tier is None else 0.1,
+        area_share=0.1 if tier is not None and area_share is None else area_share,
         tier=tier,
         constant_answer=constant,
+        meta=meta or {},
     )
 
 
@@ -108,6 +112,8 @@ def thirty(build, golden) -> dict[str, pl.DataFrame]:
                 source=row["source"],
                 domain=row["domain"],
                 tier=row["box"],
+                area_share=row["box_percent"] / 100 if "box_percent" in row else None,
+                meta={"device": row.get("device", "")},
             )
             mass = row.get(f"{model}_outside_mass", 0.1)
             pairs.append((item, make_prediction(item, row[model], outside_mass=mass)))
@@ -119,3 +125,21 @@ def thirty(build, golden) -> dict[str, pl.DataFrame]:
 def as_number():
     """A golden figure: a number, or a pair [successes, total]."""
     return lambda figure: figure[0] / figure[1] if isinstance(figure, list) else figure
+
+
+@pytest.fixture
+def random_table(build):
+    """600 items of one task with skewed answers, some invalid, some uncommitted, all with option scores."""
+    rng = np.random.default_rng(7)
+    rows = []
+    for n in range(600):
+        right = "ABCD"[rng.choice(4, p=[0.6, 0.2, 0.15, 0.05])]
+        p = rng.dirichlet([0.7] * 4)
+        p["ABCD".index(right)] += 0.4
+        p = np.clip(p / p.sum(), 1e-6, None)
+        p /= p.sum()
+        mass = float(rng.beta(1, 6))
+        answer = None if rng.random() < 0.05 else "ABCD"[int(p.argmax())]
+        words = {"right": right, "group": f"g{n // 10}"}
+        rows.append((answer, words, {"probabilities": p * (1 - mass), "outside_mass": mass}))
+    return build.scored(rows)

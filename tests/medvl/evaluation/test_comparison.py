@@ -8,7 +8,12 @@ from medvl.evaluation.comparison import compare
 from medvl.evaluation.paired import exact_difference_ci
 
 CELL = [
-    *("zero_shot", "fine_tuned", "chance", "n", "n_groups", "ci95_zero_shot", "ci95_fine_tuned", "difference"),
+    *("zero_shot", "fine_tuned", "chance", "always_a", "majority", "n", "n_groups", "ci95_zero_shot"),
+    *("ci95_fine_tuned", "difference", "invalid_rate_zero_shot", "uncommitted_rate_zero_shot"),
+    *("invalid_rate_fine_tuned", "uncommitted_rate_fine_tuned"),
+]
+DIFFERENCE = [
+    *("estimate", "ci95", "p", "p_mid", "p_clustered", "gained", "lost", "design_effect", "minimum_detectable"),
 ]
 
 
@@ -30,8 +35,10 @@ def test_comparison_equals_the_hand_counted_table(thirty, golden, as_number):
             assert cell["n"] == expected["of"]
             assert difference["estimate"] == pytest.approx(gain, abs=table["tolerance"])
             assert cell["fine_tuned"] - cell["zero_shot"] == pytest.approx(gain, abs=table["tolerance"])
-            for p in ("p", "p_holm"):
-                assert difference[p] == pytest.approx(as_number(expected[p]), abs=table["tolerance"])
+            assert (difference["gained"], difference["lost"]) == (expected["gained"], expected["lost"])
+            for p in ("p", "p_mid", "p_clustered", "p_holm", "p_clustered_holm"):
+                if p in expected:
+                    assert difference[p] == pytest.approx(as_number(expected[p]), abs=table["tolerance"])
     overall, expected = result["overall"], table["expected"]["comparison"]["overall"]
     assert overall["difference"]["p"] == pytest.approx(as_number(expected["p"]), abs=table["tolerance"])
     for arm, model in (("zero_shot", "before"), ("fine_tuned", "after")):
@@ -45,20 +52,29 @@ def test_comparison_equals_the_hand_counted_table(thirty, golden, as_number):
 def test_layout_is_the_documented_one_in_plain_json(thirty):
     result = comparison(thirty["before"], thirty["after"])
     assert list(result) == [
-        *("schema_version", "split", "scoring", "overall", "tasks", "box_tiers", "domains", "fingerprints"),
+        *("schema_version", "split", "scoring", "overall", "tasks", "box_tiers", "box_terciles", "domains"),
+        *("domain_gap", "sources", "devices", "operators", "centres", "fingerprints"),
     ]
+    assert list(result["box_terciles"]) == ["lowest", "middle", "highest"]
+    assert (list(result["sources"]), list(result["devices"])) == (
+        ["boxes", "planes", "views"],
+        ["scanner 1", "scanner 2"],
+    )
     assert list(result["tasks"]) == ["PI", "VC", "FO", "CD", "VG"]
     assert list(result["box_tiers"]) == ["small", "medium", "large"]
     assert list(result["domains"]) == ["clinical", "phantom"]
-    for name in ("tasks", "box_tiers", "domains"):
+    for name in ("tasks", "box_tiers", "box_terciles", "domains", "sources", "devices"):
         for cell in result[name].values():
             if cell is not None:
                 assert list(cell) == CELL
-                assert list(cell["difference"]) == ["estimate", "ci95", "p", "p_holm"]
+                assert list(cell["difference"]) == [*DIFFERENCE, "p_holm", "p_clustered_holm"]
     overall = result["overall"]
     assert {"zero_shot", "fine_tuned", "difference", "n", "n_groups"} <= set(overall)
     assert {"accuracy", "macro_accuracy", "ci95"} <= set(overall["zero_shot"])
-    assert list(overall["difference"]) == ["estimate", "ci95", "p"]
+    assert list(overall["difference"]) == DIFFERENCE
+    assert list(overall["macro_difference"]) == ["estimate", "ci95", "p", "p_clustered"]
+    levels = {"chance", "always_a", "majority"}
+    assert levels | {f"macro_{level}" for level in levels} <= set(overall)
     assert (overall["n"], overall["n_groups"]) == (30, 12)
     assert json.loads(json.dumps(result, allow_nan=False)) == result
 
@@ -115,3 +131,26 @@ def test_models_scored_in_different_ways_are_not_compared(thirty):
     generated = thirty["after"].with_columns(pl.lit("generation").alias("scoring"))
     with pytest.raises(DataError, match="scoring 'letter', but 30 of 30 rows are of 'generation'"):
         comparison(thirty["before"], generated)
+
+
+def test_change_of_the_domain_gap_is_the_gap_after_minus_the_gap_before(thirty):
+    gap = comparison(thirty["before"], thirty["after"])["domain_gap"]
+    change = gap["fine_tuned"]["estimate"] - gap["zero_shot"]["estimate"]
+    assert gap["change"]["estimate"] == pytest.approx(change)
+    assert gap["change"]["ci95"][0] < change < gap["change"]["ci95"][1]
+    clinical = (table.filter(domain="clinical") for table in (thirty["before"], thirty["after"]))
+    assert comparison(*clinical)["domain_gap"] is None
+
+
+def test_macro_difference_has_a_p_that_counts_patients(build):
+    rows = [{"task": "PI", "group": "one"}] * 12
+    before, after = (build.scored([(letter, words) for words in rows]) for letter in "BA")
+    overall = comparison(before, after)["overall"]
+    assert overall["difference"]["p"] < 0.001
+    assert (overall["difference"]["p_clustered"], overall["macro_difference"]["p_clustered"]) == (1.0, 1.0)
+
+
+def test_invalid_and_uncommitted_of_both_models_stand_in_every_cell(thirty):
+    cell = comparison(thirty["before"], thirty["after"])["tasks"]["PI"]
+    rates = [cell[f"{word}_rate_{arm}"] for word in ("invalid", "uncommitted") for arm in ("zero_shot", "fine_tuned")]
+    assert rates == pytest.approx([0, 0.1, 0.1, 0])

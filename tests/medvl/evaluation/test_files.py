@@ -86,6 +86,17 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
         read_metrics(tmp_path / "metrics.json")
 
 
+def test_files_without_the_figures_that_came_later_are_still_read(tmp_path, metrics, comparison):
+    for key in ("terciles", "area_curve", "domain_gap", "confusion", "letter_bias", "rotations", "selective_risk"):
+        del metrics[key]
+    del metrics["tasks"]["PI"]["top_letter"]
+    del comparison["tasks"]["PI"]["difference"]["p_clustered"], comparison["sources"]
+    write_json(tmp_path / "metrics.json", metrics)
+    write_json(tmp_path / "comparison.json", comparison)
+    assert read_metrics(tmp_path / "metrics.json") == metrics
+    assert read_comparison(tmp_path / "comparison.json") == comparison
+
+
 def drop(data, *keys):
     for key in keys[:-1]:
         data = data[key]

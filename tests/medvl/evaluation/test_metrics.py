@@ -5,30 +5,17 @@ import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import balanced_accuracy_score, brier_score_loss, log_loss, recall_score
+from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score
 
 from medvl.evaluation import metrics
 from medvl.evaluation.intervals import exact_ci
+from medvl.evaluation.option_scores import normalised, option_scores
 
 OPTIONS = ("w", "x", "y", "z")
 
 
-@pytest.fixture
-def random_table(build):
-    """600 items of one task with skewed answers, some invalid, some uncommitted, all with option scores."""
-    rng = np.random.default_rng(7)
-    rows = []
-    for n in range(600):
-        right = "ABCD"[rng.choice(4, p=[0.6, 0.2, 0.15, 0.05])]
-        p = rng.dirichlet([0.7] * 4)
-        p["ABCD".index(right)] += 0.4
-        p = np.clip(p / p.sum(), 1e-6, None)
-        p /= p.sum()
-        mass = float(rng.beta(1, 6))
-        answer = None if rng.random() < 0.05 else "ABCD"[int(p.argmax())]
-        words = {"right": right, "group": f"g{n // 10}"}
-        rows.append((answer, words, {"probabilities": p * (1 - mass), "outside_mass": mass}))
-    return build.scored(rows)
+def option_probabilities(scored):
+    return np.exp(normalised(option_scores(scored)))
 
 
 def counted_prediction(scored):
@@ -38,11 +25,6 @@ def counted_prediction(scored):
         .otherwise("predicted_text")
         .alias("t")
     )["t"].to_numpy()
-
-
-def probabilities(scored):
-    p = np.exp(np.array(scored["option_logprobs"].to_list()))
-    return p / p.sum(axis=1, keepdims=True)
 
 
 @pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
@@ -63,58 +45,14 @@ def test_class_recall_equals_scikit_learns_and_counts_add_up(random_table):
     assert all(row["ci95"][0] <= row["recall"] <= row["ci95"][1] for row in table.values())
 
 
-def test_brier_and_loss_equal_scikit_learns(random_table):
-    p, gold = probabilities(random_table), random_table["answer_index"].to_numpy()
-    result = metrics.calibration(random_table)
-    assert result["brier"] == pytest.approx(brier_score_loss(gold, p, scale_by_half=False))
+def test_loss_equals_scikit_learns(random_table):
+    p, gold = option_probabilities(random_table), random_table["answer_index"].to_numpy()
     outside = -np.log1p(-random_table["outside_mass"].to_numpy()).mean()
     assert metrics.negative_log_likelihood(random_table) == pytest.approx(log_loss(gold, p) + outside)
 
 
-def test_calibration_bins_hold_every_item_and_give_the_error(random_table):
-    result = metrics.calibration(random_table)
-    p, gold = probabilities(random_table), random_table["answer_index"].to_numpy()
-    top, right = p.max(axis=1), p.argmax(axis=1) == gold
-    by_hand = sum(
-        abs((right[m] - top[m]).sum()) for m in [(top > b / 10) & (top <= (b + 1) / 10) for b in range(10)] if m.any()
-    )
-    assert result["ece"] == pytest.approx(by_hand / 600)
-    assert sum(row["n"] for row in result["bins"]) == result["n"] == 600
-
-
-def test_calibration_equals_the_hand_counted_table(build, golden):
-    table = golden("calibration")
-    rows = []
-    for row in table["input"]:
-        p = [row[option] * (1 - row["outside_mass"]) for option in ("yes", "no")]
-        words = {"options": ("yes", "no"), "right": "A" if row["right"] == "yes" else "B"}
-        rows.append(("A", words, {"probabilities": p, "outside_mass": row["outside_mass"]}))
-    scored, expected = build.scored(rows), table["expected"]
-    result = metrics.calibration(scored)
-    close = {"abs": table["tolerance"]}
-    assert result["ece"] == pytest.approx(expected["ece"], **close)
-    assert result["adaptive_ece"] == pytest.approx(expected["ece"], **close)  # ten bins part the same beliefs
-    two_bins = metrics.calibration(scored, bins=2)
-    assert two_bins["adaptive_ece"] == pytest.approx(expected["adaptive_ece_two_bins"], **close)
-    assert result["brier"] == pytest.approx(expected["brier"], **close)
-    assert result["mean_confidence"] == pytest.approx(expected["mean_confidence"], **close)
-    assert metrics.negative_log_likelihood(scored) == pytest.approx(expected["loss"], **close)
-
-
-def test_calibration_takes_items_with_different_numbers_of_options(build):
-    rows = [
-        ("A", {"options": ("yes", "no")}, {"probabilities": [0.7, 0.3]}),
-        ("A", {}, {"probabilities": [0.7, 0.1, 0.1, 0.1]}),
-    ]
-    result = metrics.calibration(build.scored(rows))
-    assert result["mean_confidence"] == pytest.approx(0.7)
-    assert result["brier"] == pytest.approx((2 * 0.09 + 0.09 + 3 * 0.01) / 2)
-
-
-def test_calibration_and_loss_are_absent_unless_every_item_has_scores(build):
-    rows = [("A", {}, {"probabilities": [0.7, 0.1, 0.1, 0.1]}), ("A", {})]
-    scored = build.scored(rows)
-    assert metrics.calibration(scored) is None
+def test_loss_is_absent_unless_every_item_has_scores(build):
+    scored = build.scored([("A", {}, {"probabilities": [0.7, 0.1, 0.1, 0.1]}), ("A", {})])
     assert metrics.negative_log_likelihood(scored) is None
 
 
@@ -127,6 +65,16 @@ def test_macro_accuracy_weighs_tasks_equally_and_leaves_constant_answers_out(bui
     only_constant = build.scored([("A", {"constant": True})])
     assert metrics.macro_accuracy(only_constant) is None
     assert metrics.accuracy(only_constant) == 1.0
+
+
+def test_macro_of_a_level_weighs_tasks_equally_and_leaves_constant_answers_out(build):
+    rows = [("A", {"task": "PI"})] * 8 + [("A", {"task": "VC", "options": ("yes", "no"), "right": "B"})] * 2
+    constant = [("A", {"task": "CD", "options": ("no",), "constant": True})] * 5
+    scored = build.scored([*rows, *constant])
+    assert metrics.macro_of(metrics.chance_level, scored) == pytest.approx((1 / 4 + 1 / 2) / 2)
+    assert metrics.macro_of(metrics.always_a_level, scored) == pytest.approx((1 + 0) / 2)
+    assert metrics.macro_of(metrics.accuracy, scored) == metrics.macro_accuracy(scored)
+    assert metrics.macro_of(metrics.chance_level, scored.clear()) is None
 
 
 def test_majority_level_takes_each_tasks_own_answer_by_text_not_by_letter(build):
@@ -160,7 +108,6 @@ def test_without_rows_every_figure_is_absent_not_zero(build):
         metrics.always_a_level,
         metrics.majority_level,
         metrics.balanced_accuracy,
-        metrics.calibration,
         metrics.negative_log_likelihood,
     ):
         assert figure(nothing) is None
@@ -191,9 +138,4 @@ def test_figures_do_not_depend_on_the_order_of_rows(order):
     shuffled = table[list(order)]
     for figure in (metrics.macro_accuracy, metrics.majority_level, metrics.balanced_accuracy, metrics.accuracy):
         assert figure(shuffled) == pytest.approx(figure(table))
-    first, second = metrics.calibration(table), metrics.calibration(shuffled)
-    for key in ("ece", "adaptive_ece", "brier", "mean_confidence"):
-        assert second[key] == pytest.approx(first[key])
-    assert 0 <= first["ece"] <= 1
-    assert 0 <= first["brier"] <= 2
     assert math.isfinite(metrics.negative_log_likelihood(shuffled))

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binom, binomtest
 
 from medvl.errors import DataError
 from medvl.evaluation.intervals import clustered_bootstrap_ci
@@ -10,6 +10,7 @@ from medvl.evaluation.paired import (
     exact_difference_ci,
     holm,
     mcnemar_exact,
+    mcnemar_mid_p,
     paired_bootstrap_difference,
     paired_macro_difference,
 )
@@ -38,6 +39,25 @@ def test_mcnemar_equals_the_binomial_test_of_the_discordant_items(gained, lost, 
 def test_mcnemar_without_disagreement_or_items_is_one():
     assert mcnemar_exact([1, 0], [1, 0]) == 1.0
     assert mcnemar_exact([], []) == 1.0
+
+
+@given(st.integers(0, 40), st.integers(0, 40))
+def test_mid_p_is_the_exact_p_less_half_of_both_tables_like_the_one_seen(gained, lost):
+    expected = 1.0
+    if gained != lost:
+        expected = binomtest(gained, gained + lost).pvalue - binom.pmf(gained, gained + lost, 0.5)
+    assert mcnemar_mid_p(*answers(gained, lost, 3)) == pytest.approx(expected, rel=1e-9)
+
+
+def test_both_tests_equal_a_published_example():
+    # Airway hyper-responsiveness before and after transplantation, Fagerland et al. 2013: 7 and 1 of 21 children.
+    before, after = answers(7, 1, 13)
+    assert mcnemar_exact(before, after) == pytest.approx(0.0703, abs=5e-5)
+    assert mcnemar_mid_p(before, after) == pytest.approx(0.0391, abs=5e-5)
+
+
+def test_mid_p_without_disagreement_items_or_with_a_tie_is_one():
+    assert mcnemar_mid_p([], []) == mcnemar_mid_p([1, 0], [1, 0]) == mcnemar_mid_p([1, 0], [0, 1]) == 1.0
 
 
 @settings(max_examples=60, deadline=None)

@@ -2,15 +2,43 @@ import json
 
 import polars as pl
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from medvl.errors import DataError
 from medvl.evaluation.intervals import exact_ci
+from medvl.evaluation.rotations import ROTATION_SCHEMA
 from medvl.evaluation.summary import DOMAINS, TIERS, summarise
 
 CELL = {
     *("accuracy", "ci95", "n", "n_groups", "chance", "always_a", "majority", "balanced_accuracy", "invalid_rate"),
-    *("uncommitted_rate", "constant_answer_items"),
+    *("uncommitted_rate", "constant_answer_items", "ci_method", "top_letter", "top_answer"),
 }
+
+
+ROW = st.tuples(
+    st.sampled_from(["A", "B", None]),
+    st.fixed_dictionaries(
+        {
+            "task": st.sampled_from(["PI", "VG"]),
+            "right": st.sampled_from("AB"),
+            "group": st.sampled_from(["g0", "g1", "g2"]),
+            "domain": st.sampled_from(["clinical", "phantom"]),
+            "tier": st.sampled_from([None, "small"]),
+            "area_share": st.sampled_from([None, 0.01, 0.04]),
+            "constant": st.booleans(),
+            "meta": st.sampled_from([{}, {"device": "ä"}]),
+        }
+    ),
+    st.sampled_from(
+        [
+            {},
+            {"outside_mass": 0.9},
+            {"probabilities": [0.25, 0.25, 0.25, 0.25]},
+            {"probabilities": [0.4, 0.3, 0.1, 0.1], "outside_mass": 0.1},
+        ]
+    ),
+)
 
 
 def summary(scored, **words):
@@ -30,7 +58,7 @@ def test_summary_equals_the_hand_counted_table(thirty, golden, as_number, model)
     table = golden("thirty_predictions")
     expected, result = table["expected"][model], summary(thirty[model])
     check_cell(result["overall"], expected["overall"], as_number, table["tolerance"])
-    for key in ("tasks", "tiers", "domains"):
+    for key in ("tasks", "tiers", "terciles", "domains", "devices"):
         for name, cell in expected.get(key, {}).items():
             check_cell(result[key][name], cell, as_number, table["tolerance"])
 
@@ -47,12 +75,20 @@ def test_classes_and_letters_equal_the_hand_counted_table(thirty, golden):
 def test_layout_is_the_documented_one_in_plain_json(thirty):
     result = summary(thirty["after"])
     assert list(result) == [
-        *("schema_version", "split", "scoring", "overall", "tasks", "tiers", "domains", "sources", "classes"),
-        *("letters", "fingerprints"),
+        *("schema_version", "split", "scoring", "overall", "tasks", "tiers", "terciles", "area_curve", "domains"),
+        *("domain_gap", "sources", "devices", "operators", "centres", "classes", "confusion", "letters"),
+        *("letter_bias", "rotations", "calibration", "selective_risk", "fingerprints"),
     ]
-    assert set(result["overall"]) == CELL | {"macro_accuracy", "macro_ci95", "loss", "calibration"}
-    for table in ("tasks", "tiers", "domains", "sources"):
-        assert all(set(cell) == CELL for cell in result[table].values() if cell is not None)
+    macro = {"macro_accuracy", "macro_ci95", "macro_chance", "macro_always_a", "macro_majority"}
+    assert set(result["overall"]) == CELL | macro | {"loss", "calibration", "selective_risk"}
+    sized = {"area_share", "median_area_share"}
+    more = {"tasks": {"balanced_ci95"}, "terciles": sized, "tiers": set(), "domains": set(), "sources": set()}
+    for table, extra in more.items():
+        assert all(set(cell) == CELL | extra for cell in result[table].values() if cell is not None)
+    assert [set(point) for point in result["area_curve"]] == [CELL | sized]
+    for table in ("classes", "confusion", "letter_bias", "calibration", "selective_risk"):
+        assert list(result[table]) == ["PI", "VC", "VG"]
+    assert (list(result["devices"]), result["operators"]) == (["scanner 1", "scanner 2"], {})
     assert list(result["tasks"]) == ["PI", "VC", "VG"]
     assert tuple(result["tiers"]) == TIERS
     assert tuple(result["domains"]) == DOMAINS
@@ -86,8 +122,13 @@ def test_cells_without_items_are_null(build):
     assert result["tiers"] == {"small": None, "medium": None, "large": None}
     assert result["domains"]["phantom"] is None
     assert list(result["tasks"]) == ["VC"]
-    assert result["overall"]["loss"] is None
-    assert result["overall"]["calibration"] is None
+    assert result["terciles"] == {"lowest": None, "middle": None, "highest": None}
+    for absent in ("area_curve", "domain_gap", "rotations"):
+        assert result[absent] is None
+    for absent in ("loss", "calibration", "selective_risk"):
+        assert result["overall"][absent] is None
+    assert (result["calibration"], result["selective_risk"]) == ({"VC": None}, {"VC": None})
+    assert result["letter_bias"]["VC"]["prior_corrected_accuracy"] is None
 
 
 def test_balanced_accuracy_is_left_out_of_cells_that_mix_tasks(thirty):
@@ -127,3 +168,30 @@ def test_an_empty_table_or_one_of_another_split_or_scoring_is_refused(thirty):
         summary(thirty["after"], split="val")
     with pytest.raises(DataError, match="scoring 'generation', but 30 of 30 rows are of 'letter'"):
         summary(thirty["after"], scoring="generation")
+
+
+def test_figures_by_task_are_those_of_its_own_rows(random_table):
+    result = summary(pl.concat([random_table, random_table.head(0)]))
+    assert result["calibration"]["PI"] == result["overall"]["calibration"]
+    assert result["selective_risk"]["PI"] == result["overall"]["selective_risk"]
+    balanced = result["tasks"]["PI"]
+    assert balanced["balanced_ci95"][0] < balanced["balanced_accuracy"] < balanced["balanced_ci95"][1]
+
+
+def test_rotations_stand_under_their_task_and_null_where_none_was_asked(thirty):
+    rows = [("q11", rotation, [-0.1, -3.0], 0.1) for rotation in (0, 1)]
+    asked = pl.DataFrame(rows, schema=ROTATION_SCHEMA, orient="row")
+    rotations = summary(thirty["after"], rotations=asked)["rotations"]
+    assert (rotations["PI"], rotations["VG"]) == (None, None)
+    assert (rotations["VC"]["n"], rotations["VC"]["accuracy"]) == (1, 0.5)
+
+
+@settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.data())
+def test_any_table_however_small_gives_plain_json(build, data):
+    rows = data.draw(st.lists(ROW, min_size=1, max_size=6))
+    result = summary(build.scored([(answer, words, rest) for answer, words, rest in rows]))
+    assert json.loads(json.dumps(result, allow_nan=False)) == result
+    for table in ("tasks", "sources", "domains", "tiers", "terciles"):
+        for cell in result[table].values():
+            assert cell is None or cell["ci95"][0] <= cell["accuracy"] <= cell["ci95"][1]
