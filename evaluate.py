@@ -16,7 +16,7 @@ CONF = Path(__file__).resolve().parent / "conf"
 
 def evaluate(job: Job[EvaluateConfig]) -> float:
     """One evaluation: zero-shot alone, or zero-shot against an adapter. Returns the macro accuracy."""
-    from medvl.models.base import find_base
+    from medvl.models.locate import find_base
     from medvl.training.run_folder import RunFolder
     from medvl.training.run_record import with_run_record
 
@@ -43,7 +43,7 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     from medvl.training.quiet import silence_libraries
     from medvl.training.results import write_comparison
     from medvl.training.run_record import check_same
-    from medvl.training.session import ask, ask_controls, choose_device
+    from medvl.training.session import ask, ask_controls, choose_device, kept_answers
 
     config, console = job.config, get_console()
     silence_libraries()
@@ -55,10 +55,10 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     console_lines.benchmark(console, data.benchmark.card)
 
     base = load_base(config.model)
-    data.processor = base.processor
+    data.processor, data.companions = base.processor, base.family.companions
     letters = answer_tokens(base.processor).letter_ids
-    prints = fingerprints_of(base, data.benchmark, config.model.dtype)
-    split, folder = Split(config.split), run.path / "controls"
+    prints = fingerprints_of(base, data.benchmark, config.model)
+    split, folder, kept = Split(config.split), run.path / "controls", kept_answers(config)
     model = base.model
     if config.adapter is not None:
         adapter = check_same(Path(config.adapter), prints, job.overrides)
@@ -66,12 +66,12 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     model.to(choose_device("auto"))
     run.update(base=base.label, fingerprints=prints)
     with without_adapter(model), step_progress(console) as bar:
-        before = ask(model, data, split, letters, prints, bar.of(f"zero-shot on {split}"))
+        before = ask(model, data, split, letters, prints, bar.of(f"zero-shot on {split}"), answers=kept)
     if config.adapter is None:
         before.write(run.path)
         console.print(metrics_table(before.metrics))
         with step_progress(console) as bar:
-            controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar)
+            controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar, kept)
         if controls:
             console.print()
             console.print(control_table(before.metrics, controls))
@@ -80,9 +80,9 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     before.write(run.path / "zero_shot")
     prints = {**prints, "adapter": adapter}
     with step_progress(console) as bar:
-        after = ask(model, data, split, letters, prints, bar.of(f"fine-tuned on {split}"))
+        after = ask(model, data, split, letters, prints, bar.of(f"fine-tuned on {split}"), answers=kept)
         after.write(run.path)
-        controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar)
+        controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar, kept)
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
     console.print(metrics_table(after.metrics))
     console.print(comparison_table(comparison))

@@ -17,7 +17,7 @@ CONF = Path(__file__).resolve().parent / "conf"
 
 def train(job: Job[TrainConfig]) -> float:
     """One run: benchmark, base, zero-shot, fine-tuning, comparison. Returns the best val/macro_accuracy."""
-    from medvl.models.base import find_base
+    from medvl.models.locate import find_base
     from medvl.training.run_folder import RunFolder
 
     find_base(job.config.model)  # what to download is said before anything else is done
@@ -43,6 +43,8 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
         without_adapter,
     )
     from medvl.models.base import load_base
+    from medvl.models.checkpointing import checkpoint_layers
+    from medvl.models.fitting import check_fits
     from medvl.models.proof import prove_adapter
     from medvl.reporting import console_lines
     from medvl.reporting.build_table import exposure_table
@@ -55,7 +57,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.training.quiet import silence_libraries
     from medvl.training.results import write_comparison
     from medvl.training.run_folder import hyperparameters, point_latest
-    from medvl.training.session import ask, ask_controls, choose_device
+    from medvl.training.session import ask, ask_controls, choose_device, kept_answers
     from medvl.training.sft_module import SftModule
 
     config, console = job.config, get_console()
@@ -71,25 +73,27 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     console_lines.benchmark(console, data.benchmark.card)
 
     # model
+    console_lines.notes(console, check_fits(config, data.benchmark.items, device.type))
     base = load_base(config.model)
-    data.processor = base.processor
-    model = attach_adapter(base, config.lora, config.seed).to(device)
+    data.processor, data.companions = base.processor, base.family.companions
+    model = attach_adapter(base, config.lora, config.seed, config.model.train_parts).to(device)
+    checkpoint_layers(model, base.family, config.model.checkpointing)
     batches = len(data.train_dataloader())
     epochs = engine.planned_steps(config.trainer, batches) * config.trainer.accumulate_batches / batches
     console.print()
     console.print(exposure_table(exposures(data.items(Split.TRAIN), config.task_mix), epochs))
     console_lines.adapter_line(console, parameter_counts(model, base), base.label)
-    prints = fingerprints_of(base, data.benchmark, config.model.dtype)
+    prints = fingerprints_of(base, data.benchmark, config.model)
     run.update(base=base.label, fingerprints=prints, parameters=parameter_counts(model, base))
 
     # zero-shot
-    letters = answer_tokens(base.processor).letter_ids
+    letters, kept = answer_tokens(base.processor).letter_ids, kept_answers(config)
     loggers = [instantiate(node) for node in config.logger.values() if node is not None]
     for logger in loggers:
         logger.log_hyperparams(hyperparameters(job.composed))
     with without_adapter(model), step_progress(console) as bar:
-        before_val = ask(model, data, Split.VAL, letters, prints, bar.of("zero-shot on val"))
-        before = ask(model, data, Split.TEST, letters, prints, bar.of("zero-shot on test"))
+        before_val = ask(model, data, Split.VAL, letters, prints, bar.of("zero-shot on val"), answers=kept)
+        before = ask(model, data, Split.TEST, letters, prints, bar.of("zero-shot on test"), answers=kept)
     before.write(run.path / "zero_shot")
     figures = logged_metrics(before_val.metrics, "val")
     log_everywhere(loggers, {**figures, **logged_metrics(before.metrics, "test")}, 0)
@@ -112,10 +116,10 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     prints = {**prints, "adapter": adapter_weights_fingerprint(model)}
     save_adapter(model, run.path / "adapter", run_record(base, job.composed, prints))
     with step_progress(console) as bar:
-        after = ask(model, data, Split.TEST, letters, prints, bar.of("fine-tuned on test"))
+        after = ask(model, data, Split.TEST, letters, prints, bar.of("fine-tuned on test"), answers=kept)
         after.write(run.path)
         controls = ask_controls(
-            model, data, Split.TEST, letters, prints, config.eval.controls, run.path / "controls", bar
+            model, data, Split.TEST, letters, prints, config.eval.controls, run.path / "controls", bar, kept
         )
     log_everywhere(loggers, logged_metrics(after.metrics, "test"), trainer.global_step)
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)

@@ -11,6 +11,7 @@ from torch.utils.data import DataLoader, Sampler
 from medvl.batching.augment import Draw, NumberedDraws
 from medvl.batching.collator import Batch, Collator
 from medvl.batching.dataset import ItemDataset
+from medvl.batching.inputs import Companions
 from medvl.batching.loading import QuestionLoader
 from medvl.batching.permuted import permute_answers
 from medvl.batching.picture_control import PictureControl
@@ -50,6 +51,7 @@ class QuestionDataModule(pl.LightningDataModule):
         self._progress = progress
         self._root = data_root(config)
         self.processor: Any = None
+        self.companions = Companions()
         self._benchmark: Benchmark | None = None
         self._overfit: list[Item] | None = None
 
@@ -114,9 +116,18 @@ class QuestionDataModule(pl.LightningDataModule):
         """Question batches of test, in a fixed order."""
         return self.question_loader(Split.TEST)
 
-    def question_loader(self, split: Split, control: PictureControl | None = None) -> DataLoader[Batch]:
-        """Question batches of a split, in a fixed order, with their pictures or with what a control shows instead."""
-        return self._loader(self.items(split), self._config.eval.batch_size, with_answer=False, control=control)
+    def question_loader(
+        self, split: Split, control: PictureControl | None = None, items: list[Item] | None = None
+    ) -> DataLoader[Batch]:
+        """Question batches of a split, in a fixed order, with their pictures or with what a control shows instead.
+
+        Args:
+            split: Side of the benchmark.
+            control: What stands in the place of the pictures.
+            items: Those of its items that are asked, in this order; None asks all.
+        """
+        asked = self.items(split) if items is None else items
+        return self._loader(asked, self._config.eval.batch_size, with_answer=False, control=control)
 
     def _loader(
         self,
@@ -138,6 +149,6 @@ class QuestionDataModule(pl.LightningDataModule):
             sampler=sampler,
             shuffle=False if sampler is None else None,
             num_workers=workers,
-            collate_fn=Collator(self.processor, with_answer=with_answer),
+            collate_fn=Collator(self.processor, with_answer=with_answer, companions=self.companions),
             persistent_workers=workers > 0,
         )

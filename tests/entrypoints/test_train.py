@@ -113,7 +113,7 @@ def test_group_ids_and_places_stay_out_of_predictions_and_adapter(latest, finish
 
 
 def test_a_new_process_gives_the_figures_that_training_wrote(latest, finished):
-    run("evaluate.py", "adapter=outputs/latest/adapter", cwd=finished)
+    run("evaluate.py", "adapter=outputs/latest/adapter", "eval.reuse_answers=false", cwd=finished)
     (evaluated,) = finished.glob("outputs/*evaluate*")
     for name in ("metrics.json", "zero_shot/metrics.json", "controls/blank/metrics.json", "comparison.json"):
         assert json.loads((evaluated / name).read_text()) == json.loads((latest / name).read_text()), name
@@ -122,11 +122,12 @@ def test_a_new_process_gives_the_figures_that_training_wrote(latest, finished):
 def test_stand_alone_zero_shot_equals_step_0(latest, finished):
     folder = finished / "zero"
     overrides = [o for o in SMALL if not o.startswith("trainer")]
-    run("evaluate.py", "split=val", f"hydra.run.dir={folder}", *overrides, cwd=finished)
+    run("evaluate.py", "split=val", "eval.reuse_answers=false", f"hydra.run.dir={folder}", *overrides, cwd=finished)
     alone = json.loads((folder / "metrics.json").read_text())
     first = next(row for row in _csv_rows(latest / "metrics.csv") if row["val/accuracy"])
     assert float(first["val/accuracy"]) == alone["overall"]["accuracy"]
-    assert float(first["val/loss"]) == alone["overall"]["loss"]
+    # Not to the bit: the model sits in other memory here, and kernels may sum in another order.
+    assert float(first["val/loss"]) == pytest.approx(alone["overall"]["loss"], rel=1e-3)
     for task, cell in alone["tasks"].items():
         assert float(first[f"val/task/{task}/accuracy"]) == cell["accuracy"]
 

@@ -65,6 +65,7 @@ def answer_all(
     letter_ids: dict[str, int],
     device: torch.device | str,
     progress: Callable[[int], None] | None = None,
+    keep: Callable[[list[Prediction]], None] | None = None,
 ) -> list[Prediction]:
     """Answer every batch with the model in evaluation mode; its mode is restored afterwards.
 
@@ -74,13 +75,17 @@ def answer_all(
         letter_ids: Letter -> token id.
         device: Where the model is.
         progress: Called with the number of items answered so far.
+        keep: Called with the answers of each batch as it is done.
     """
     was_training = {module: module.training for module in model.modules()}
     model.eval()
     predictions: list[Prediction] = []
     try:
         for batch in batches:
-            predictions += score_batch(model, batch.to(device), letter_ids)
+            answers = score_batch(model, batch.to(device), letter_ids)
+            if keep is not None:
+                keep(answers)
+            predictions += answers
             if progress is not None:
                 progress(len(predictions))
     finally:

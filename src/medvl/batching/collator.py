@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from PIL import Image
 
 from medvl.batching.dataset import Sample
+from medvl.batching.inputs import Companions
 from medvl.batching.prompt import AnswerTokens, answer_tokens, control_tokens, question_text, render
 from medvl.benchmark.item import Item
 from medvl.errors import DataError
@@ -24,8 +25,8 @@ class Batch:
 
     Attributes:
         items: The items, one a row.
-        inputs: What the model takes: `input_ids` and `attention_mask` int64 [B, T], padded on the right, and the
-            picture tensors of the model's processor.
+        inputs: What the model takes: `input_ids` and `attention_mask` int64 [B, T], padded on one side, and the picture
+            tensors of the model's processor.
         labels: int64 [B, T]: token ids of the answer and the end of turn, IGNORED elsewhere. None in a question batch.
         answer_position: int64 [B]: position whose logits predict the answer letter.
         shown: The items whose pictures the rows show, where they are not their own.
@@ -68,14 +69,25 @@ class Collator:
     Args:
         processor: A transformers processor.
         with_answer: True adds the answer and its labels (training); False stops after the generation prompt (scoring).
+        companions: Inputs that the model's architecture must not go without.
+        padding_side: Where short rows are filled up. Scoring and training do with either, generation needs `left`.
 
     Raises:
         ModelError: See `answer_tokens`.
     """
 
-    def __init__(self, processor: Any, *, with_answer: bool) -> None:
+    def __init__(
+        self,
+        processor: Any,
+        *,
+        with_answer: bool,
+        companions: Companions = Companions(),  # noqa: B008  # frozen
+        padding_side: Literal["left", "right"] = "right",
+    ) -> None:
         self._processor = processor
         self._with_answer = with_answer
+        self._companions = companions
+        self._padding_side = padding_side
         self.tokens: AnswerTokens = answer_tokens(processor)
         self._control = set(control_tokens(processor.tokenizer).values())
 
@@ -98,21 +110,23 @@ class Collator:
             text=texts,
             images=pictures or None,
             padding=True,
-            padding_side="right",
+            padding_side=self._padding_side,
             add_special_tokens=self.tokens.adds_special_tokens,
             return_tensors="pt",
         )
         inputs = {name: value for name, value in encoded.items() if isinstance(value, torch.Tensor)}
         inputs.pop("labels", None)
+        self._companions.check(inputs, pictures=bool(pictures))
         lengths = inputs["attention_mask"].sum(dim=1)
         self._check_lengths(items, lengths)
+        ends = lengths if self._padding_side == "right" else torch.full_like(lengths, inputs["input_ids"].shape[1])
         if not self._with_answer:
-            return Batch(items, inputs, None, lengths - 1, shown)
+            return Batch(items, inputs, None, ends - 1, shown)
         labels = torch.full_like(inputs["input_ids"], IGNORED)
         first = torch.empty_like(lengths)
         for row, item in enumerate(items):
             ids = self.tokens.ending_ids[item.answer_letter]
-            end = int(lengths[row])
+            end = int(ends[row])
             found = tuple(inputs["input_ids"][row, end - len(ids) : end].tolist())
             if found != ids:
                 raise DataError(

@@ -14,6 +14,8 @@ from medvl.errors import ModelError
 
 PROMPT_VERSION = "letter-1"
 INSTRUCTION = "Answer with the letter of the correct option only."
+TEMPLATE_DATE = "26 Jul 2024"
+"""For templates that write a date (Llama 3.2 does where there is no picture): the same every day, or figures drift."""
 
 
 def question_text(item: Item) -> str:
@@ -55,8 +57,11 @@ def render(processor: Any, text: str, answer: str | None = None, *, picture: boo
         ModelError: The template cannot be rendered.
     """
     messages = conversation(text, answer, picture=picture)
+    dated = {"date_string": TEMPLATE_DATE} if "date_string" in str(processor.chat_template) else {}
     try:
-        return str(processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer is None))
+        return str(
+            processor.apply_chat_template(messages, tokenize=False, add_generation_prompt=answer is None, **dated)
+        )
     except Exception as error:  # a template can raise anything
         raise ModelError(
             f"the chat template of {type(processor).__name__} cannot write a picture and a question "
@@ -87,7 +92,7 @@ def answer_tokens(processor: Any) -> AnswerTokens:
     letter_ids, endings, ending_ids = {}, {}, {}
     prompt_ids = _ids(tokenizer, prompt)
     for letter in LETTERS:
-        full = render(processor, "?", letter).rstrip()
+        full = _answered(processor, prompt, letter)
         ids = _ids(tokenizer, full)
         if not full.startswith(prompt) or ids[: len(prompt_ids)] != prompt_ids or len(ids) == len(prompt_ids):
             raise ModelError(
@@ -103,6 +108,20 @@ def answer_tokens(processor: Any) -> AnswerTokens:
     if len(set(letter_ids.values())) != len(letter_ids):
         raise ModelError(f"two option letters share a token id ({letter_ids}); letters cannot be told apart")
     return AnswerTokens(letter_ids, endings, ending_ids, adds_special_tokens)
+
+
+def _answered(processor: Any, prompt: str, letter: str) -> str:
+    """Prompt, answer and end of turn.
+
+    LLaVA-OneVision's template writes its own answers after another text than its generation prompt ends with. What a
+    server will send is the generation prompt, so that is what is learnt: prompt, letter, and the template's end.
+    """
+    full = render(processor, "?", letter).rstrip()
+    if not full.startswith(prompt):
+        before, mark, after = full.rpartition(letter)
+        if mark and before.rstrip().endswith(prompt.rstrip().rsplit("\n", 1)[-1].strip()):
+            return f"{prompt}{letter}{after}"
+    return full
 
 
 def prompt_fingerprint(processor: Any) -> str:

@@ -12,11 +12,12 @@ from medvl.reporting.progress import step_progress
 
 
 def build_command(console: Console, overrides: list[str]) -> None:
-    """Build, and print what each source gave and where the benchmark lies."""
+    """Build, and print what each source gave, how its pictures were read and where the benchmark lies."""
     config = compose_config("build", BuildConfig, overrides, find_conf())
     with step_progress(console) as bar:
         benchmark = prepare_benchmark(config, bar)
     console_lines.benchmark(console, benchmark.card)
+    console_lines.readings(console, benchmark.card)
     name = benchmark.folder.name
     console_lines.whereabouts(
         console,

@@ -2,39 +2,67 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from PIL import Image
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from medvl.benchmark.check import check_items, check_pictures
+from medvl.benchmark.check import check_items, check_pictures, find_leaks, near_finding
+from medvl.benchmark.leaks import card_leaks
 from medvl.benchmark.prepare import BENCHMARKS, stored_root
 from medvl.benchmark.show import choose_items, item_sheet
 from medvl.benchmark.store import CARD_FILE, Benchmark, read_benchmark
 from medvl.config.nearest import or_what
 from medvl.errors import DataError, StorageError
+from medvl.imaging.reading import read_picture
+from medvl.reporting import console_lines, leak_report
 from medvl.reporting.progress import step_progress
 from medvl.sources.registry import SOURCES
 
 
 def check_command(console: Console, name: str, root: Path | None, *, pictures: bool) -> bool:
-    """Print what each check found. Returns whether all are well."""
+    """Print what each check found, the leaks, and how pictures were read; write the leaks beside the benchmark.
+
+    Returns:
+        Whether all is well. Leaks that the build settled are no fault.
+    """
     benchmark = open_benchmark(name)
-    findings = check_items(benchmark.items)
+    settled = card_leaks(benchmark.card, benchmark.folder)
+    findings, signatures = check_items(benchmark.items), None
     if pictures:
         with step_progress(console) as bar:
             place = _root_of(benchmark, root)
-            findings.append(check_pictures(benchmark.items, place, bar.of("reading pictures again")))
+            reread, signatures = check_pictures(benchmark.items, place, bar.of("reading pictures again"))
+        findings.append(reread)
+    left = find_leaks(benchmark.items, signatures)
+    if signatures is not None:
+        findings.append(near_finding(left, len(signatures)))
     table = Table(title=f"check of {benchmark.folder.name}", title_justify="left")
     for column in ("", "check", "found"):
         table.add_column(column, overflow="fold")
     for finding in findings:
         table.add_row("ok" if finding.is_ok else "FAULT", finding.check, Text(finding.text))
     console.print(table)
-    return all(finding.is_ok for finding in findings)
+    console_lines.readings(console, benchmark.card)
+    _print_leaks(console, benchmark.folder, [*left, *settled], root or stored_root(benchmark.folder))
+    return not left and all(finding.is_ok for finding in findings)
+
+
+def _print_leaks(console: Console, folder: Path, found: Sequence[Mapping[str, Any]], root: Path | None) -> None:
+    leaks = leak_report.ordered(found)
+    if leaks:
+        console.print(leak_report.leak_table(leaks))
+    console_lines.notes(console, leak_report.leak_sentences(leaks))
+    load = None if root is None else lambda picture, frame: read_picture(root / picture, frame)
+    with step_progress(console) as bar:
+        places, problems = leak_report.write_leaks(folder, leaks, load, bar.of("drawing pairs of pictures"))
+    console_lines.notes(console, problems)
+    if places:
+        console_lines.whereabouts(console, places, ())
 
 
 def show_command(

@@ -25,6 +25,11 @@ Root = Annotated[
     Path | None, typer.Option("--root", help="Data root of its pictures; by default where it was built from.")
 ]
 
+Adapter = Annotated[Path, typer.Argument(help="Folder of an adapter, e.g. outputs/latest/adapter.")]
+Base = Annotated[
+    str | None, typer.Option("--base", help="Folder of the base model; by default the one of the adapter's run record.")
+]
+
 
 @app.command(context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
 def build(
@@ -83,6 +88,68 @@ def sources(
     sources_command(get_console(), root)
 
 
+model_app = typer.Typer(help="Look at a base model.", no_args_is_help=True)
+app.add_typer(model_app, name="model")
+
+
+@model_app.command("info", context_settings={"ignore_unknown_options": True, "allow_extra_args": True})
+def model_info(
+    overrides: Annotated[
+        list[str] | None,
+        typer.Argument(help="Settings as for train.py, e.g. model=qwen25vl_7b lora=r16 model.path=DIR."),
+    ] = None,
+) -> None:
+    """Say what a model is, what a recipe trains of it, what it needs and how a question is put; loads no weights."""
+    from medvl.cli.models import info_command
+
+    info_command(get_console(), overrides or [])
+
+
+adapter_app = typer.Typer(help="Look at a saved adapter.", no_args_is_help=True)
+app.add_typer(adapter_app, name="adapter")
+
+
+@adapter_app.command("show")
+def adapter_show(adapter: Adapter) -> None:
+    """Say what an adapter is: base, recipe, layers and norms by part, fingerprints, how it can be served."""
+    from medvl.cli.adapters import adapter_show_command
+
+    adapter_show_command(get_console(), adapter)
+
+
+@adapter_app.command("check")
+def adapter_check(
+    adapter: Adapter,
+    base: Base = None,
+    items: Annotated[int, typer.Option(min=1, help="Most questions that are asked.")] = 50,
+) -> None:
+    """Load an adapter on its base: right base, every key a layer, weights as trained, live, the same when merged."""
+    from medvl.cli.adapters import adapter_check_command
+
+    if not adapter_check_command(get_console(), adapter, base, items=items):
+        raise typer.Exit(3)
+
+
+@app.command()
+def merge(
+    adapter: Adapter,
+    out: Annotated[Path, typer.Argument(help="Folder to write: absent or empty.")],
+    base: Base = None,
+    dtype: Annotated[
+        str | None, typer.Option(help="bfloat16, float16 or float32; by default the precision of the run.")
+    ] = None,
+    items: Annotated[int, typer.Option(min=1, help="Most questions to compare on.")] = 200,
+    max_flips: Annotated[
+        float, typer.Option(min=0, max=1, help="Largest share of answers that merging may change.")
+    ] = 0.02,
+) -> None:
+    """Merge an adapter into its base's weights, load the result again and compare it with the unmerged model."""
+    from medvl.cli.adapters import merge_command
+
+    if not merge_command(get_console(), adapter, out, base=base, dtype=dtype, items=items, max_flips=max_flips):
+        raise typer.Exit(3)
+
+
 def main() -> None:
     """Run the command; an error of medvl ends in its message and code, never in a traceback."""
     try:
@@ -91,7 +158,7 @@ def main() -> None:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:
-        print("\ninterrupted; what was read is kept, the same command goes on from there", file=sys.stderr)
+        print("\ninterrupted; nothing half-written is left, and a build goes on from what it has read", file=sys.stderr)
         sys.exit(130)
 
 

@@ -31,6 +31,7 @@ def rule_problems(config: BuildConfig) -> list[str]:
     problems = []
     if isinstance(config, TrainConfig):
         problems += _monitor_problems(config)
+        problems += _part_problems(config)
         weights = config.task_mix.weights
         if len(weights) == len(TASKS) and not any(weights.values()):
             problems.append("task_mix.weights: every task has weight 0, so nothing would be trained")
@@ -43,6 +44,24 @@ def rule_problems(config: BuildConfig) -> list[str]:
             )
         if config.trainer.precision.startswith("16") and config.trainer.accelerator == "cpu":
             problems.append("trainer.precision=16-mixed needs a GPU; use 32-true or bf16-mixed with accelerator=cpu")
+    return problems
+
+
+def _part_problems(config: TrainConfig) -> list[str]:
+    """Something must be trained, each part in one way, and the weights must be to be had."""
+    model, parts, whole = config.model, config.lora.parts, config.model.train_parts
+    problems = []
+    if model.path is None and model.hub_id is None:
+        problems.append(
+            f"model {model.name} can only be asked, at an endpoint; its weights are not to be had, so it cannot be "
+            "fine-tuned: choose another model=..., see docs/models.md"
+        )
+    if not parts and not whole:
+        problems.append("lora.parts and model.train_parts are both empty: nothing would be trained")
+    if both := sorted(set(parts) & set(whole)):
+        problems.append(f"{', '.join(both)} is in lora.parts and in model.train_parts; train it in one way")
+    if idle := sorted(set(config.optim.part_lr) - {*parts, *whole}):
+        problems.append(f"optim.part_lr names {', '.join(idle)}, where nothing is trained")
     return problems
 
 

@@ -33,14 +33,30 @@ class ModelConfig(Node):
     hub_id: str | None = None
     """Repository on the hub; None for a model that exists as a folder only."""
     path: str | None = None
-    """Local folder with the weights; wins over `hub_id`. `builtin:tiny` is the one shipped with medvl."""
+    """Local folder with the weights; wins over `hub_id`. `builtin:tiny` is the one shipped with medvl; `specimen:NAME`
+    a random checkpoint of an architecture, made on first use."""
+    endpoint: str | None = None
+    """Name of the model at an OpenAI-compatible server, for models that can be asked but not loaded."""
     revision: str | None = None
     """Commit, tag or branch on the hub; None takes the newest and records its commit."""
     licence: str = "unknown"
     gated: bool = False
     """True when the hub asks for an accepted licence and a login."""
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
-    attention: Literal["sdpa", "eager", "flash_attention_2"] = "sdpa"
+    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
+    """`auto`: flash_attention_2 where it is installed and can be used (GPU, half precision), else sdpa."""
+    min_pixels: Positive | None = None
+    """Fewest pixels a picture is enlarged to (Qwen-VL); None keeps the processor's own limit."""
+    max_pixels: Positive | None = None
+    """Most pixels a picture keeps (Qwen-VL), 28 x 28 or 32 x 32 of them are one token; None as above."""
+    max_tiles: Positive | None = None
+    """Most tiles a picture is cut into (Llama 3.2 Vision, InternVL, SmolVLM); 1 shows it whole; None as above."""
+    quantization: Literal["none", "nf4"] = "none"
+    """`nf4`: the linear layers of the language part in 4 bits (QLoRA); tower, projector and head stay as they are."""
+    train_parts: list[PartName] = Field(default_factory=list)
+    """Parts that are trained in full beside the adapter; their weights are saved with it."""
+    checkpointing: list[Literal["language", "vision"]] = Field(default_factory=list)
+    """Parts whose activations are computed again in the backward pass: less memory, about a third more time."""
     lr: PositiveFloat = 2e-4
     """Learning rate that suits an adapter of this base; `optim.lr` takes it unless it is set."""
     training_data_note: Literal["ultrasound", "chest X-ray", "none", "unknown"] = "unknown"
@@ -48,8 +64,20 @@ class ModelConfig(Node):
 
     @model_validator(mode="after")
     def _has_a_place(self) -> Self:
-        if self.hub_id is None and self.path is None:
+        if self.hub_id is None and self.path is None and self.endpoint is None:
             raise ValueError("needs hub_id or path: say where the weights are, e.g. model.path=DIR")
+        return self
+
+    @model_validator(mode="after")
+    def _pixels_ordered(self) -> Self:
+        if self.min_pixels and self.max_pixels and self.min_pixels > self.max_pixels:
+            raise ValueError(f"min_pixels ({self.min_pixels}) is above max_pixels ({self.max_pixels})")
+        return self
+
+    @model_validator(mode="after")
+    def _full_training_needs_full_weights(self) -> Self:
+        if self.quantization != "none" and "language" in self.train_parts:
+            raise ValueError("train_parts names language, which quantization holds in 4 bits; keep one of them")
         return self
 
 
@@ -61,10 +89,14 @@ class LoraConfig(Node):
     alpha: Annotated[float, Field(gt=0)] = 32.0
     """The update is scaled by alpha / r."""
     dropout: Annotated[float, Field(ge=0, lt=1)] = 0.05
-    parts: Annotated[list[PartName], Field(min_length=1)] = Field(default=["language"])
-    """Parts of the model whose linear layers get an adapter."""
+    parts: list[PartName] = Field(default=["language"])
+    """Parts of the model whose linear layers get an adapter. Empty: none (zero-shot, or `model.train_parts` alone)."""
     layers: Literal["all_linear", "attention"] = "all_linear"
     """Which linear layers of those parts."""
+    dora: bool = False
+    """Weight-decomposed adaptation (arXiv:2402.09353): learns sizes and directions apart."""
+    rslora: bool = False
+    """Scales by alpha / sqrt(r) (arXiv:2312.03732), which keeps large ranks learning."""
 
     @model_validator(mode="after")
     def _parts_once(self) -> Self:
@@ -229,6 +261,8 @@ class OptimConfig(Node):
     warmup_share: Share = 0.05
     """Share of the steps over which the rate rises from 0."""
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
+    part_lr: dict[PartName, PositiveFloat] = Field(default_factory=dict)
+    """Part -> learning rate of its weights, where it is not `lr`."""
 
 
 class EvalConfig(Node):
@@ -240,6 +274,8 @@ class EvalConfig(Node):
     """Most items of val asked at each validation (stratified by task, seeded); None asks all."""
     test_items: Positive | None = None
     """Most items of test asked; None asks all."""
+    reuse_answers: bool = True
+    """Keep answers in `paths.outputs/answers` as they come, and do not ask again what was answered in the same way."""
     controls: list[Literal["text_only", "blank", "shuffled"]] = Field(default_factory=list)
     """Asked again without their pictures (does the model look?): no picture, a blank one, that of another item."""
 

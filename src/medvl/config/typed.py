@@ -213,6 +213,8 @@ def _container(annotation: Any) -> Any:
 def _sentence(key: str, details: Sequence[Any], root: type[BaseModel], origin: _Origin) -> str:
     """One problem as a sentence: key, what came, what is allowed, where it was set."""
     detail, place = details[0], origin.place(key)
+    if not detail["loc"]:  # a rule over several nodes names its keys itself
+        return str(detail["msg"]).removeprefix("Value error, ")
     parent, _, name = key.rpartition(".")
     inside = f"in {parent}" if parent else "at the top"
     if detail["type"] == "extra_forbidden":

@@ -3,80 +3,105 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import re
 import warnings
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import torch
 from peft import LoraConfig as PeftLoraConfig
-from peft import PeftModel, get_peft_model
+from peft import PeftModel, get_peft_model, get_peft_model_state_dict
+from peft.utils.constants import DUMMY_TARGET_MODULES
 from safetensors import SafetensorError, safe_open
 
 from medvl.config.schema import LoraConfig
 from medvl.errors import ModelError
+from medvl.models.adapter_keys import (
+    KEY_MAPS,
+    layer_of,
+    likely_reason,
+    new_name,
+    renamed_keys,
+    renamed_patterns,
+)
 from medvl.models.base import Base
+from medvl.models.families import Family
+from medvl.models.parts import part_of, whole_modules
 from medvl.models.record import WEIGHTS_FILE, read_record, write_record
 
 
-def patterns(base: Base, config: LoraConfig) -> dict[str, str]:
+def patterns(model: Any, family: Family, config: LoraConfig) -> dict[str, str]:
     """Part -> regular expression that matches its wanted layers and nothing else.
+
+    Args:
+        model: The base model; only its configuration is read.
+        family: Its architecture.
+        config: Parts and layers.
 
     Raises:
         ModelError: A part that has no such layers.
     """
-    table = base.family.linear if config.layers == "all_linear" else base.family.attention
-    absent = [part for part in config.parts if part not in table]
-    if absent:
+    table = family.linear if config.layers == "all_linear" else family.attention
+    if absent := [part for part in config.parts if part not in table]:
+        kind = "linear" if config.layers == "all_linear" else "attention"
         raise ModelError(
-            f"lora.parts={config.parts}: {base.family.model_type} has no {config.layers} layers in "
-            f"{', '.join(absent)}; it has {', '.join(table)}"
+            f"lora.parts={config.parts}: {family.title} has no {kind} layers in {', '.join(absent)}; it has them in "
+            f"{', '.join(table)}. Name those, and model.train_parts=[{absent[0]}] to train the rest in full"
         )
-    idle = "" if base.family.idle is None else f"(?!{base.family.idle(base.model.config)})"
+    idle = "" if family.idle is None else f"(?!{family.idle(model.config)})"
     return {part: f"{idle}(?:{table[part]})" for part in config.parts}
 
 
-def matched_layers(base: Base, config: LoraConfig) -> dict[str, list[str]]:
+def matched_layers(model: torch.nn.Module, family: Family, config: LoraConfig) -> dict[str, list[str]]:
     """Part -> full names of the linear layers that will get an adapter.
+
+    Args:
+        model: The base model, without an adapter; it may be on the meta device.
+        family: Its architecture.
+        config: Parts and layers.
 
     Raises:
         ModelError: A part in which nothing matches, or a match that is not a linear layer.
     """
-    table = patterns(base, config)
+    table = patterns(model, family, config)
     matched: dict[str, list[str]] = {part: [] for part in config.parts}
-    for name, module in base.model.named_modules():
+    for name, module in model.named_modules():
         for part in config.parts:
             if re.fullmatch(table[part], name):
                 if not isinstance(module, torch.nn.Linear):
                     raise ModelError(f"lora.parts: {name} is a {type(module).__name__}, expected a linear layer")
                 matched[part].append(name)
-    empty = [part for part, names in matched.items() if not names]
-    if empty:
+    if empty := [part for part, names in matched.items() if not names]:
         raise ModelError(
-            f"lora.parts: no layer of {base.label} matches the pattern of {', '.join(empty)} "
+            f"lora.parts: no layer of this {family.title} matches the pattern of {', '.join(empty)} "
             f"({', '.join(table[part] for part in empty)})"
         )
     return matched
 
 
-def attach_adapter(base: Base, config: LoraConfig, seed: int) -> PeftModel:
+def attach_adapter(base: Base, config: LoraConfig, seed: int, train_parts: Sequence[str] = ()) -> PeftModel:
     """Put a fresh adapter on a base model. It changes nothing until it is trained.
 
     Args:
         base: Base model; its layers are replaced in place.
         config: Rank, scale, dropout, parts.
         seed: Seed of the adapter's first weights.
+        train_parts: Parts that are trained in full; the adapter holds a copy of their weights.
     """
-    matched_layers(base, config)
+    matched_layers(base.model, base.family, config)
     torch.manual_seed(seed)
     peft_config = PeftLoraConfig(
         r=config.r,
         lora_alpha=config.alpha,
         lora_dropout=config.dropout,
-        target_modules="|".join(patterns(base, config).values()),
+        target_modules="|".join(patterns(base.model, base.family, config).values()) or DUMMY_TARGET_MODULES,
+        modules_to_save=whole_modules(base.model, base.family, train_parts) or None,
+        use_dora=config.dora,
+        use_rslora=config.rslora,
         bias="none",
         task_type="CAUSAL_LM",
     )
@@ -86,14 +111,36 @@ def attach_adapter(base: Base, config: LoraConfig, seed: int) -> PeftModel:
 
 
 def parameter_counts(model: PeftModel, base: Base) -> dict[str, int]:
-    """Part -> trainable adapter parameters, plus `trainable` and `total` of the whole model."""
+    """Part -> trainable parameters, plus `trainable` and `total` of the whole model."""
     counts: Counter[str] = Counter()
     for name, parameter in model.named_parameters():
         counts["total"] += parameter.numel()
         if parameter.requires_grad:
             counts["trainable"] += parameter.numel()
-            counts[_part_of(name, base)] += parameter.numel()
+            counts[part_of(name, base.family)] += parameter.numel()
     return dict(counts)
+
+
+def parameter_groups(model: torch.nn.Module, family: Family, part_lr: Mapping[Any, float]) -> list[dict[str, Any]]:
+    """Trainable parameters as the optimiser takes them: one group without a rate of its own, one for each in `part_lr`.
+
+    Args:
+        model: The model with its adapter.
+        family: Its architecture.
+        part_lr: Part -> learning rate.
+
+    Raises:
+        ModelError: A rate for a part in which nothing is trained.
+    """
+    of_part: dict[str, list[torch.nn.Parameter]] = {}
+    for name, parameter in model.named_parameters():
+        if parameter.requires_grad:
+            of_part.setdefault(part_of(name, family), []).append(parameter)
+    if idle := sorted(set(part_lr) - set(of_part)):
+        raise ModelError(f"optim.part_lr names {', '.join(idle)}, where nothing is trained; trained: {sorted(of_part)}")
+    rest = [p for part, parameters in of_part.items() if part not in part_lr for p in parameters]
+    groups = [{"params": of_part[part], "lr": rate} for part, rate in part_lr.items()]
+    return [{"params": rest}, *groups] if rest else groups
 
 
 def save_adapter(model: PeftModel, folder: Path, record: dict[str, Any]) -> None:
@@ -105,10 +152,10 @@ def save_adapter(model: PeftModel, folder: Path, record: dict[str, Any]) -> None
 
 
 def load_adapter(base: Base, folder: Path) -> PeftModel:
-    """Put a saved adapter on its base model.
+    """Put an adapter that medvl trained on its base model, and verify both by its run record.
 
     Raises:
-        ModelError: Another base, weights that are absent or cut short, or keys that match no layer.
+        ModelError: No run record, another base, other weights than were trained; also see `put_adapter`.
     """
     record = read_record(folder)
     if record["fingerprints"]["base"] != base.fingerprint:
@@ -116,44 +163,110 @@ def load_adapter(base: Base, folder: Path) -> PeftModel:
             f"{folder.name} was trained on another base: {record['base']} (weights {record['fingerprints']['base']}), "
             f"this is {base.label} (weights {base.fingerprint})"
         )
-    try:
-        with safe_open(folder / WEIGHTS_FILE, framework="pt") as file:
-            saved = set(file.keys())
-    except (OSError, SafetensorError) as error:
-        raise ModelError(f"{folder / WEIGHTS_FILE} is absent or cut short: {error}") from None
-    try:
-        with warnings.catch_warnings():
-            warnings.filterwarnings("ignore", message="Found missing adapter keys")  # refused below, with the counts
-            model = PeftModel.from_pretrained(base.model, folder)
-    except Exception as error:  # PEFT and torch raise many kinds for a config or a shape that does not fit
-        raise ModelError(
-            f"{folder.name} does not fit {base.label}: {' '.join(str(error).split())[:300]}; copy the adapter folder "
-            "again"
-        ) from error
-    expected = {name.replace(".default", "") for name, _ in model.named_parameters() if "lora_" in name}
-    if saved != expected:
-        raise ModelError(
-            f"{folder.name}: {len(saved & expected)} of {len(expected)} adapter weights match a layer of {base.label}; "
-            f"without a layer: {sorted(saved - expected)[:3]}, without weights: {sorted(expected - saved)[:3]}"
-        )
+    model = put_adapter(base, folder)
     found = adapter_weights_fingerprint(model)
     if found != record["fingerprints"]["adapter"]:
         raise ModelError(
             f"{folder / WEIGHTS_FILE} is not what was trained: expected weights {record['fingerprints']['adapter']}, "
             f"found {found}; copy the adapter folder again"
         )
+    return model
+
+
+def put_adapter(base: Base, folder: Path) -> PeftModel:
+    """Put an adapter on a base model by its files alone, whoever trained it.
+
+    Weights under names of older transformers releases are renamed, see `medvl.models.adapter_keys`.
+
+    Args:
+        base: Base model; its layers are replaced in place.
+        folder: Adapter folder in PEFT's format.
+
+    Raises:
+        ModelError: Weights that are absent or cut short, that match no layer, or layers without weights.
+    """
+    names = renamed_keys(weight_names(folder), base.family.model_type)
+    options: dict[str, Any] = {}
+    try:
+        kind = json.loads((folder / "adapter_config.json").read_text(encoding="utf-8"))["peft_type"]
+        if kind != "LORA":
+            raise ModelError(
+                f"{folder.name} does not fit {base.label}: it is of the kind {kind}; LoRA adapters are read"
+            )
+        if any(old != new for old, new in names.items()):
+            options = {
+                "config": _renamed_config(folder, sorted(names.values()), base.family),
+                "key_mapping": KEY_MAPS[base.family.model_type],
+            }
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Found missing adapter keys")  # refused below, with the counts
+            warnings.filterwarnings("ignore", message="Model has `tie_word_embeddings")  # see `untie_adapted`
+            model = PeftModel.from_pretrained(base.model, folder, **options)
+    except ModelError:
+        raise
+    except Exception as error:  # PEFT and torch raise many kinds for a config or a shape that does not fit
+        raise ModelError(
+            f"{folder.name} does not fit {base.label}: {' '.join(str(error).split())[:300]}; copy the adapter folder "
+            "again"
+        ) from error
+    expected = set(get_peft_model_state_dict(model, save_embedding_layers=False))
+    saved = set(names.values())
+    if saved != expected:
+        surplus = sorted(old for old, new in names.items() if new not in expected)
+        reason = f". Perhaps {likely_reason(surplus, base.family.model_type)}" if surplus else ""
+        raise ModelError(
+            f"{folder.name}: {len(saved & expected)} of {len(expected)} adapter weights match a layer of {base.label}; "
+            f"without a layer: {surplus[:3]} ({len(surplus)}), without weights: {sorted(expected - saved)[:3]} "
+            f"({len(expected - saved)}){reason}"
+        )
     model.eval()
     return model
+
+
+def weight_names(folder: Path) -> list[str]:
+    """Names of the weights in an adapter's file.
+
+    Raises:
+        ModelError: The file is absent, cut short, or of a format that can run code.
+    """
+    path = folder / WEIGHTS_FILE
+    if not path.is_file() and (folder / "adapter_model.bin").is_file():
+        raise ModelError(
+            f"{WEIGHTS_FILE} is absent: {folder.name} holds adapter_model.bin, a format that can run code and is not "
+            "read; have whoever trained it save the adapter again, PEFT writes safetensors by default"
+        )
+    try:
+        with safe_open(path, framework="pt") as file:
+            return list(file.keys())
+    except (OSError, SafetensorError) as error:
+        raise ModelError(f"{path} is absent or cut short: {error}") from None
+
+
+def _renamed_config(folder: Path, names: Sequence[str], family: Family) -> PeftLoraConfig:
+    """The configuration of an adapter with old names; its layers are those that the file has weights for."""
+    config = PeftLoraConfig.from_pretrained(folder)
+    kind, layers = family.model_type, sorted({layer_of(name) for name in names if ".lora_" in name})
+    config.target_modules = "|".join(map(re.escape, layers)) or []
+    config.exclude_modules = config.layers_to_transform = config.layers_pattern = None
+    config.modules_to_save = [new_name(name, kind) for name in config.modules_to_save or ()] or None
+    config.rank_pattern = renamed_patterns(config.rank_pattern or {}, layers, kind, "rank_pattern")
+    config.alpha_pattern = renamed_patterns(config.alpha_pattern or {}, layers, kind, "alpha_pattern")
+    return config
 
 
 def adapter_weights_fingerprint(model: PeftModel) -> str:
     """Hash of the adapter's weights as they are now (16 hex digits)."""
     digest = hashlib.sha256()
     for name, parameter in sorted(model.named_parameters()):
-        if "lora_" in name:
+        if is_trained(name):
             digest.update(name.encode())
             digest.update(parameter.detach().to(torch.float32).cpu().numpy().tobytes())
     return digest.hexdigest()[:16]
+
+
+def is_trained(name: str) -> bool:
+    """Whether a parameter of a PEFT model belongs to its adapter, by name."""
+    return "lora_" in name or ".modules_to_save." in name
 
 
 @contextmanager
@@ -174,13 +287,8 @@ def b_norms(model: PeftModel, base: Base) -> dict[str, dict[str, float]]:
     norms: dict[str, list[float]] = {}
     for name, parameter in model.named_parameters():
         if "lora_B" in name:
-            norms.setdefault(_part_of(name, base), []).append(float(parameter.detach().float().norm()))
+            norms.setdefault(part_of(name, base.family), []).append(float(parameter.detach().float().norm()))
     return {
         part: {"matrices": len(v), "zero": sum(n == 0 for n in v), "smallest": min(v), "largest": max(v)}
         for part, v in norms.items()
     }
-
-
-def _part_of(name: str, base: Base) -> str:
-    bare = name.removeprefix("base_model.model.").split(".lora_")[0]
-    return next((p for p, pattern in base.family.linear.items() if re.fullmatch(pattern, bare)), "other")

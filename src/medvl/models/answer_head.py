@@ -11,7 +11,7 @@ from torch import Tensor
 from torch.nn import functional as F
 from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from medvl.models.families import FAMILIES
+from medvl.models.families import FAMILIES, Family
 
 ROWS_AT_ONCE = 16_384
 """Rows of the output layer that are brought to float32 together when nothing is learnt."""
@@ -38,8 +38,11 @@ def logits_at(
         float32 [N, V] for the N chosen positions, row by row.
     """
     bare = model.get_base_model() if hasattr(model, "get_base_model") else model
-    if same_picture is not None:
-        inputs = _encode_once(bare, inputs, same_picture)
+    family = FAMILIES.get(bare.config.model_type)
+    if family is not None:
+        family.companions.check(inputs, pictures="pixel_values" in inputs)
+    if family is not None and same_picture is not None:
+        inputs = _encode_once(bare, family, inputs, same_picture)
     hidden = bare.model(**inputs, use_cache=False).last_hidden_state
     chosen = hidden[positions]
     if torch.is_grad_enabled():
@@ -50,6 +53,9 @@ def logits_at(
 
 
 def _head_in_float32(head: torch.nn.Linear, hidden: Tensor) -> Tensor:
+    if type(head) is not torch.nn.Linear:  # an adapter of its own sits on it: leave the sum to that
+        adapted: Tensor = head(hidden.to(head.weight.dtype))
+        return adapted.to(torch.float32)
     if head.weight.dtype == torch.float32:
         logits: Tensor = head(hidden)
         return logits
@@ -58,11 +64,10 @@ def _head_in_float32(head: torch.nn.Linear, hidden: Tensor) -> Tensor:
     return torch.cat([F.linear(hidden, w.float(), None if b is None else b.float()) for w, b in parts], dim=-1)
 
 
-def _encode_once(bare: Any, inputs: dict[str, Any], same_picture: Sequence[int]) -> dict[str, Any]:
+def _encode_once(bare: Any, family: Family, inputs: dict[str, Any], same_picture: Sequence[int]) -> dict[str, Any]:
     """Inputs with the features of distinct pictures in place of the pixels of every row."""
     distinct = sorted(set(same_picture))
-    family = FAMILIES.get(bare.config.model_type)
-    shares = family is not None and family.encodes_pictures_once and "pixel_values" in inputs
+    shares = family.abilities.encodes_pictures_once and "pixel_values" in inputs
     if not shares or len(distinct) == len(same_picture):
         return inputs
     rest = {name: value for name, value in inputs.items() if name != "pixel_values"}

@@ -1,24 +1,21 @@
-"""Loads a base model and its processor from a folder or the hub, and says what to do when that is not possible."""
+"""Loads a base model and its processor, whole or not at all."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-import os
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from medvl.config.schema import ModelConfig
 from medvl.errors import ModelError
-from medvl.models.families import FAMILIES, Family
-
-BUILTIN = {"builtin:tiny": Path(__file__).parent / "tiny" / "checkpoint"}
-"""Models that are shipped with medvl."""
+from medvl.models.families import Family
+from medvl.models.locate import BUILTIN, SPECIMEN, family_of, find_base
+from medvl.models.pixels import limit_pixels
 
 FULL_HASH_BYTES = 256 * 2**20
 SAMPLE_BLOCKS, SAMPLE_BYTES = 64, 2**16
-HUB_TIMEOUT_S = 8.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +37,6 @@ class Base:
     fingerprint: str
 
 
-def find_base(config: ModelConfig) -> Path:
-    """Folder with the model's files; does not import torch or load weights.
-
-    Raises:
-        ModelError: The weights are not on this machine and cannot be fetched, or the folder holds no model.
-    """
-    if config.path is not None:
-        folder = BUILTIN.get(config.path, Path(config.path).expanduser())
-        if not (folder / "config.json").is_file():
-            raise ModelError(
-                f"model {config.name}: {folder if config.path not in BUILTIN else config.path} holds no model "
-                "(expected config.json, *.safetensors and the processor's files there); say model.path=DIR"
-            )
-        return folder
-    return _from_hub(config)
-
-
 def load_base(config: ModelConfig) -> Base:
     """Load the model and its processor.
 
@@ -66,38 +46,82 @@ def load_base(config: ModelConfig) -> Base:
     """
     folder = find_base(config)
     family = family_of(folder)
-    files = sorted(folder.glob("*.safetensors"))
-    if not files:
-        raise ModelError(
-            f"model {config.name}: {folder.name} holds no *.safetensors; other weight formats are not read (they can "
-            "run code); convert the model with transformers' save_pretrained"
-        )
+    files = weight_files(folder, config.name)
     import torch
-    from transformers import AutoModelForImageTextToText, AutoProcessor
+    from transformers import AutoModelForImageTextToText
     from transformers.utils import logging as transformers_logging
 
     transformers_logging.disable_progress_bar()
+    quantization: dict[str, Any] = {}
+    if config.quantization != "none":
+        from medvl.models.quantization import quantization_config
+
+        quantization = {"quantization_config": quantization_config(config, family, folder)}
     try:
         model, info = AutoModelForImageTextToText.from_pretrained(
             folder,
             dtype=getattr(torch, config.dtype),
-            attn_implementation=config.attention,
+            attn_implementation=choose_attention(config),
             use_safetensors=True,
             trust_remote_code=False,
             ignore_mismatched_sizes=True,  # they are refused below, by name
             output_loading_info=True,
+            **quantization,
         )
     except Exception as error:  # a broken file can raise anything in transformers, tokenizers and safetensors
         raise ModelError(f"model {config.name} cannot be loaded from {folder.name}: {_first_line(error)}") from error
-    absent = sorted(info["missing_keys"]) + sorted(str(key) for key in info.get("mismatched_keys", ()))
-    if absent:
+    _check_whole(config.name, info)
+    if quantization:
+        from medvl.models.quantization import check_quantized
+
+        check_quantized(model, family)
+    model.requires_grad_(False)
+    model.eval()
+    return Base(
+        model, load_processor(config, folder, family), family, _label(config, folder), weights_fingerprint(files)
+    )
+
+
+def weight_files(folder: Path, name: str) -> list[Path]:
+    """The weight files of a model folder, each readable to its end.
+
+    Args:
+        folder: Model folder.
+        name: Name of the option, for the message.
+
+    Raises:
+        ModelError: There are none, one of the index is absent, or one is cut short.
+    """
+    files = sorted(folder.glob("*.safetensors"))
+    if not files:
         raise ModelError(
-            f"model {config.name}: {len(absent)} weights are absent or of another shape, the first is {absent[0]}; "
-            "the model would be partly random. The folder does not fit its config.json"
+            f"model {name}: {folder.name} holds no *.safetensors; other weight formats are not read (they can "
+            "run code); convert the model with transformers' save_pretrained"
         )
+    index = folder / "model.safetensors.index.json"
+    if index.is_file():
+        wanted = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
+        if absent := sorted(wanted - {path.name for path in files}):
+            raise ModelError(
+                f"model {name}: {len(absent)} of {len(wanted)} weight files of {folder.name} are absent, the first is "
+                f"{absent[0]}; fetch the model again"
+            )
+    for path in files:
+        _check_length(path, name)
+    return files
+
+
+def load_processor(config: ModelConfig, folder: Path, family: Family) -> Any:
+    """The model's processor, with the limits of the configuration, padding on the right.
+
+    Raises:
+        ModelError: Its files are absent or broken, or it cannot write a conversation.
+    """
+    from transformers import AutoProcessor
+
     try:
         processor = AutoProcessor.from_pretrained(folder, trust_remote_code=False)
-    except Exception as error:  # as above
+    except Exception as error:  # a broken file can raise anything
         raise ModelError(
             f"model {config.name}: its processor cannot be loaded from {folder.name}, expected tokenizer.json, "
             f"processor_config.json and the chat template of the model there: {_first_line(error)}"
@@ -105,24 +129,21 @@ def load_base(config: ModelConfig) -> Base:
     if getattr(processor, "chat_template", None) is None:
         raise ModelError(f"model {config.name}: its processor has no chat template; use the instruction-tuned variant")
     processor.tokenizer.padding_side = "right"
-    model.requires_grad_(False)
-    model.eval()
-    return Base(model, processor, family, _label(config, folder), weights_fingerprint(files))
+    if processor.tokenizer.pad_token_id is None:
+        processor.tokenizer.pad_token = processor.tokenizer.eos_token
+    limit_pixels(processor, family, config)
+    return processor
 
 
-def family_of(folder: Path) -> Family:
-    """Family of the model in a folder, by `model_type` of its config.json.
+def choose_attention(config: ModelConfig) -> str:
+    """Attention implementation to load with: what was asked for, or the fastest that works on this machine."""
+    if config.attention != "auto":
+        return config.attention
+    import torch
+    from transformers.utils import is_flash_attn_2_available
 
-    Raises:
-        ModelError: The file cannot be read, or medvl does not know the architecture.
-    """
-    try:
-        kind = json.loads((folder / "config.json").read_text(encoding="utf-8"))["model_type"]
-    except (OSError, ValueError, KeyError, TypeError) as error:
-        raise ModelError(f"{folder.name}/config.json cannot be read or names no model_type: {error!r}") from None
-    if kind not in FAMILIES:
-        raise ModelError(f"the architecture '{kind}' is not supported; supported: {', '.join(sorted(FAMILIES))}")
-    return FAMILIES[kind]
+    usable = torch.cuda.is_available() and config.dtype != "float32" and is_flash_attn_2_available()
+    return "flash_attention_2" if usable else "sdpa"
 
 
 def weights_fingerprint(files: list[Path]) -> str:
@@ -145,68 +166,53 @@ def weights_fingerprint(files: list[Path]) -> str:
 def processor_fingerprint(processor: Any) -> str:
     """Hash of everything that shapes pixels and tokens (16 hex digits)."""
     image = {k: v for k, v in processor.image_processor.to_dict().items() if not k.startswith("_")}
+    own = {k: v for k, v in vars(processor).items() if isinstance(v, (bool, int, float, str)) and not k.startswith("_")}
     tokenizer = processor.tokenizer
-    facts = json.dumps(
-        [image, processor.chat_template, len(tokenizer), sorted(tokenizer.get_vocab().items())], default=str
-    )
+    words: Any = sorted(tokenizer.get_vocab().items())
+    if (backend := getattr(tokenizer, "backend_tokenizer", None)) is not None:
+        # All of it: vocabulary, merges, normalisation, control tokens; the last call's padding and truncation apart.
+        words = {k: v for k, v in json.loads(backend.to_str()).items() if k not in ("padding", "truncation")}
+    facts = json.dumps([image, sorted(own.items()), processor.chat_template, len(tokenizer), words], default=str)
     return hashlib.sha256(facts.encode()).hexdigest()[:16]
 
 
-def _from_hub(config: ModelConfig) -> Path:
-    from huggingface_hub import HfApi, snapshot_download
-    from huggingface_hub.errors import GatedRepoError, LocalEntryNotFoundError, RepositoryNotFoundError
-
-    assert config.hub_id is not None
-    patterns = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja", "*.tiktoken"]
-    try:
-        folder = Path(
-            snapshot_download(config.hub_id, revision=config.revision, allow_patterns=patterns, local_files_only=True)
+def _check_whole(name: str, info: dict[str, Any]) -> None:
+    absent = sorted(info["missing_keys"]) + sorted(str(key) for key in info.get("mismatched_keys", ()))
+    if absent:
+        raise ModelError(
+            f"model {name}: {len(absent)} weights are absent or of another shape, the first is {absent[0]}; "
+            "the model would be partly random. The folder does not fit its config.json"
         )
-        if _is_whole(folder):
-            return folder
-    except (LocalEntryNotFoundError, OSError):
-        pass
-    if os.environ.get("HF_HUB_OFFLINE", "0") in ("1", "true", "TRUE", "ON", "on"):
-        raise ModelError(_absent(config, "the hub is switched off (HF_HUB_OFFLINE)"))
-    try:
-        # Asked first because `snapshot_download` waits for ever where a firewall swallows the request.
-        commit = HfApi().model_info(config.hub_id, revision=config.revision, timeout=HUB_TIMEOUT_S).sha
-        return Path(snapshot_download(config.hub_id, revision=commit, allow_patterns=patterns))
-    except GatedRepoError:
-        raise ModelError(_absent(config, "the hub asks for an accepted licence and a login")) from None
-    except RepositoryNotFoundError:
-        raise ModelError(_absent(config, "the hub does not know it, or it needs a login")) from None
-    except Exception as error:  # the hub client lets errors of its network library through
-        raise ModelError(_absent(config, f"the hub cannot be reached ({type(error).__name__})")) from None
+    if surplus := sorted(info.get("unexpected_keys", ())):
+        raise ModelError(
+            f"model {name}: {len(surplus)} weights of its files have no place in the model, the first is {surplus[0]}; "
+            "a part of it (the vision tower, say) would stay as it was before training. The folder holds another "
+            "layout than its config.json says"
+        )
 
 
-def _is_whole(folder: Path) -> bool:
-    """Whether a folder of the hub's cache holds all weights; a download that was broken off leaves a part of them."""
-    index = folder / "model.safetensors.index.json"
-    if index.is_file():
+def _check_length(path: Path, name: str) -> None:
+    """A safetensors file says in its first bytes how long it is."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        head = int.from_bytes(file.read(8), "little")
         try:
-            names = set(json.loads(index.read_text(encoding="utf-8"))["weight_map"].values())
-        except (ValueError, KeyError, AttributeError):
-            return False
-        return all((folder / name).is_file() for name in names)
-    return (folder / "config.json").is_file() and any(folder.glob("*.safetensors"))
-
-
-def _absent(config: ModelConfig, why: str) -> str:
-    login = (
-        f"accept its licence at https://huggingface.co/{config.hub_id}, run `hf auth login`, then "
-        if config.gated
-        else ""
-    )
-    return (
-        f"model {config.name}: the weights of {config.hub_id} are not on this machine and {why}. Either {login}"
-        f"`hf download {config.hub_id}` where there is a network, or say model.path=DIR with a folder that holds them"
-    )
+            header = json.loads(file.read(head)) if 0 < head < size else None
+        except ValueError:
+            header = None
+    if not isinstance(header, dict):
+        raise ModelError(f"model {name}: {path.name} is no safetensors file or is cut short ({size} bytes)")
+    ends = [entry["data_offsets"][1] for key, entry in header.items() if key != "__metadata__"]
+    expected = 8 + head + max(ends, default=0)
+    if size != expected:
+        raise ModelError(
+            f"model {name}: {path.name} holds {size} of {expected} bytes; it was cut short. Fetch the file again"
+        )
 
 
 def _label(config: ModelConfig, folder: Path) -> str:
     if config.path is not None:
-        return config.path if config.path in BUILTIN else config.name
+        return config.path if config.path in BUILTIN or config.path.startswith(SPECIMEN) else config.name
     return f"{config.hub_id}@{folder.name}"
 
 

@@ -23,7 +23,8 @@ def read_record(folder: Path) -> dict[str, Any]:
     path = folder / RECORD_FILE
     if not path.is_file():
         raise ModelError(
-            f"{folder} holds an adapter but no {RECORD_FILE}; only adapters that train.py wrote are judged"
+            f"{folder} holds an adapter but no {RECORD_FILE}; only adapters that train.py wrote are judged. To use it "
+            f"otherwise: medvl adapter check {folder} --base DIR, or medvl merge"
         )
     try:
         record: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))

@@ -6,18 +6,19 @@ from typing import Any
 
 from medvl.batching.prompt import prompt_fingerprint
 from medvl.benchmark.store import Benchmark
+from medvl.config.schema import ModelConfig
 from medvl.models.base import Base, processor_fingerprint
 from medvl.training.run_record import recorded_config
 
 
-def fingerprints_of(base: Base, benchmark: Benchmark, dtype: str) -> dict[str, str]:
+def fingerprints_of(base: Base, benchmark: Benchmark, model: ModelConfig) -> dict[str, str]:
     """What figures of a base model are made from; `adapter` is added once there is one."""
     return {
         "benchmark": benchmark.fingerprint,
         "base": base.fingerprint,
         "processor": processor_fingerprint(base.processor),
         "prompt": prompt_fingerprint(base.processor),
-        "dtype": dtype,
+        "dtype": model.dtype if model.quantization == "none" else f"{model.dtype}, {model.quantization}",
     }
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
@@ -11,10 +11,12 @@ from typing import Any, Protocol
 import torch
 
 from medvl.answering.letters import answer_all
-from medvl.answering.prediction import Prediction
+from medvl.answering.prediction import Prediction, Scoring
+from medvl.answering.store import AnswerStore
 from medvl.batching.collator import Batch
 from medvl.batching.picture_control import PictureControl
 from medvl.benchmark.item import Item
+from medvl.config.schema import EntryConfig
 from medvl.errors import ConfigError
 from medvl.sources.record import Split
 from medvl.training.results import metrics_of, write_answers
@@ -26,8 +28,10 @@ class Questions(Protocol):
     def items(self, split: Split) -> list[Item]:
         """Items of a split."""
 
-    def question_loader(self, split: Split, control: PictureControl | None = None) -> Iterable[Batch]:
-        """Question batches of a split, in the order of its items."""
+    def question_loader(
+        self, split: Split, control: PictureControl | None = None, items: list[Item] | None = None
+    ) -> Iterable[Batch]:
+        """Question batches of a split, in the order of its items, or of some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,8 +61,12 @@ def ask(
     fingerprints: dict[str, str],
     progress: Callable[[int, int], None] | None = None,
     control: PictureControl | None = None,
+    answers: Path | None = None,
 ) -> Evaluation:
     """Ask a model all questions of a split.
+
+    Answers are kept as they come when there is a place for them, and questions that were answered before in the very
+    same way are not asked again.
 
     Args:
         model: The model, on its device.
@@ -68,13 +76,31 @@ def ask(
         fingerprints: What the figures are made from.
         progress: Called with (items answered, items in all).
         control: What stands in the place of the pictures; None shows them.
+        answers: Folder of kept answers; None keeps none.
     """
     items = questions.items(split)
     device = next(model.parameters()).device
-    report = None if progress is None else lambda done: progress(done, len(items))
-    predictions = answer_all(model, questions.question_loader(split, control), letter_ids, device, report)
     shown = {} if control is None else {"picture_control": str(control)}
+    store = _store(answers, fingerprints | shown, control)
+    known = {} if store is None else store.answers(item.fingerprint() for item in items)
+    # Two items may ask the same: it is asked once.
+    open_items = list({key: item for item in items if (key := item.fingerprint()) not in known}.values())
+    asked = items if store is None else open_items
+    report = None if progress is None else lambda done: progress(len(items) - len(asked) + done, len(items))
+    loader = questions.question_loader(split, control, asked) if asked else ()
+    found = answer_all(model, loader, letter_ids, device, report, None if store is None else store.add)
+    by_item = known | {answer.item_fingerprint: answer for answer in found}
+    predictions = [replace(by_item[item.fingerprint()], item_id=item.item_id) for item in items]
     return Evaluation(items, predictions, metrics_of(items, predictions, fingerprints | shown))
+
+
+def _store(folder: Path | None, fingerprints: dict[str, str], control: PictureControl | None) -> AnswerStore | None:
+    """Kept answers of one way of asking. None for shuffled pictures, where an answer depends on all other items."""
+    if folder is None or control is PictureControl.SHUFFLED:
+        return None
+    # An item says itself which pixels, question and options it has; in which benchmark it stands changes no answer.
+    asking = {name: value for name, value in fingerprints.items() if name != "benchmark"}
+    return AnswerStore(folder, asking | {"scoring": str(Scoring.LETTER)})
 
 
 def ask_controls(
@@ -86,6 +112,7 @@ def ask_controls(
     controls: Sequence[str],
     folder: Path,
     progress: Callable[[str, int, int], None] | None = None,
+    answers: Path | None = None,
 ) -> dict[str, dict[str, Any]]:
     """Ask the questions of a split again under each control, and write the answers to `folder/CONTROL`.
 
@@ -98,6 +125,7 @@ def ask_controls(
         controls: Values of `PictureControl`.
         folder: Where the answers go, a folder each.
         progress: Called with (what, items answered, items in all).
+        answers: Folder of kept answers; None keeps none.
 
     Returns:
         Control -> content of its `metrics.json`.
@@ -106,10 +134,15 @@ def ask_controls(
     for name in controls:
         label = f"{name.replace('_', ' ')} on {split}"
         report = None if progress is None else partial(progress, label)
-        asked = ask(model, questions, split, letter_ids, fingerprints, report, PictureControl(name))
+        asked = ask(model, questions, split, letter_ids, fingerprints, report, PictureControl(name), answers)
         asked.write(folder / name)
         found[name] = asked.metrics
     return found
+
+
+def kept_answers(config: EntryConfig) -> Path | None:
+    """Folder of kept answers, shared by all runs below one output folder; None when answers are not to be reused."""
+    return Path(config.paths.outputs) / "answers" if config.eval.reuse_answers else None
 
 
 def choose_device(accelerator: str) -> torch.device:

@@ -16,7 +16,9 @@ from medvl.answering.prediction import Prediction
 from medvl.batching.collator import IGNORED, Batch
 from medvl.config.schema import OptimConfig
 from medvl.errors import TrainingError
+from medvl.models.adapter import parameter_groups
 from medvl.models.answer_head import logits_at
+from medvl.models.families import family_of_model
 
 
 def answer_loss(model: Any, batch: Batch) -> Tensor:
@@ -87,8 +89,8 @@ class SftModule(pl.LightningModule):
 
     def configure_optimizers(self) -> Any:
         """AdamW over the adapter, warm-up, then the schedule."""
-        trainable = [p for p in self.model.parameters() if p.requires_grad]
-        optimizer = torch.optim.AdamW(trainable, lr=self._optim.lr, weight_decay=self._optim.weight_decay)
+        groups = parameter_groups(self.model, family_of_model(self.model), self._optim.part_lr)
+        optimizer = torch.optim.AdamW(groups, lr=self._optim.lr, weight_decay=self._optim.weight_decay)
         steps = int(self.trainer.estimated_stepping_batches)
         warmup = round(steps * self._optim.warmup_share)
         schedule = LambdaLR(optimizer, lambda step: rate_factor(step, steps, warmup, self._optim.schedule))

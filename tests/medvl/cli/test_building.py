@@ -24,6 +24,8 @@ def test_it_says_what_each_source_gave_where_it_lies_and_what_comes_next(said, t
     assert "hc18" in text
     assert str(folder) in text
     assert f"medvl check {folder.name}" in text
+    (census,) = (line for line in text.splitlines() if "grey" in line)
+    assert "hc18 5" in census
 
 
 def test_a_root_without_datasets_says_what_was_looked_for(said, tmp_path):

@@ -196,7 +196,7 @@ print("CODE", code if "code" in dir() else 0, "HEAVY", heavy)
 @pytest.mark.parametrize(
     ("script", "arguments", "code", "shows"),
     [
-        ("train.py", ["--help"], 0, "model: llama32_11b, tiny"),
+        ("train.py", ["--help"], 0, "llama32_11b, llava15_7b"),
         ("train.py", ["--cfg", "job"], 0, "batch_size: 32"),
         ("train.py", ["lora.rr=1", "callbacks.checkpoint.monitr=x"], 2, "did you mean monitor?"),
         ("evaluate.py", ["--help"], 0, "python evaluate.py"),

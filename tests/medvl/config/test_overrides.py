@@ -50,11 +50,11 @@ def test_good_overrides_pass(text):
 @pytest.mark.parametrize(
     ("text", "says"),
     [
-        ("lora.rr=3", "no key 'rr' in lora; did you mean r?"),
+        ("lora.rr=3", "no key 'rr' in lora; did you mean r"),
         ("lorra.r=3", "no key 'lorra' at the top; did you mean lora"),
         ("+foo=1", "no key 'foo' at the top; known: benchmark"),
         ("lora.r.x=3", "lora.r is a value and has no key 'x'"),
-        ("lora=r99", "conf/lora has no option 'r99'; known: demo"),
+        ("lora=r99", "conf/lora has no option 'r99'; known: all_linear"),
         ("model=tyny", "did you mean tiny?"),
         ("model=tiny,tyny", "'model=tyny': conf/model has no option 'tyny'; did you mean tiny?"),
         ("experiment=demo_balancd", "did you mean demo_balanced?"),

@@ -75,3 +75,24 @@ def test_several_devices_are_refused_until_validation_can_gather_them():
 def test_no_step_is_refused_before_anything_is_loaded():
     assert "trainer.max_steps=0 trains nothing" in problems(trainer={"max_steps": 0})[0]
     assert problems(trainer={"max_steps": -1}) == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lora": {"parts": []}}, "both empty"),
+        ({"model": {"train_parts": ["language"]}}, "language is in lora.parts and in model.train_parts"),
+        ({"optim": {"part_lr": {"vision": 1e-5}}}, "optim.part_lr names vision, where nothing is trained"),
+        ({"model": {"path": None, "endpoint": "gpt-5"}}, "can only be asked, at an endpoint"),
+    ],
+)
+def test_what_is_trained_must_make_sense(changes, message):
+    if "model" in changes:
+        changes = {**changes, "model": {**BASE["model"], **changes["model"]}}
+    (problem,) = problems(**changes)
+    assert message in problem
+
+
+def test_a_part_may_be_trained_in_full_without_an_adapter():
+    model = {**BASE["model"], "train_parts": ["projector"]}
+    assert problems(lora={"parts": []}, model=model, optim={"part_lr": {"projector": 1e-5}}) == []

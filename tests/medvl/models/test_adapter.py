@@ -3,12 +3,18 @@ import json
 import re
 import shutil
 import socket
+import subprocess
+import sys
 import warnings
 
+import numpy as np
 import pytest
 import torch
 from mini_batches import make_samples
+from peft import PeftModel
+from PIL import Image
 from safetensors.torch import load_file, save_file
+from tiny_adapters import change_config, change_weights, make_old, old_name, write_adapter
 from torch.nn import functional as F
 
 from medvl.batching.collator import IGNORED, Collator
@@ -21,12 +27,15 @@ from medvl.models.adapter import (
     load_adapter,
     matched_layers,
     parameter_counts,
+    put_adapter,
     save_adapter,
     without_adapter,
 )
 from medvl.models.answer_head import logits_at
 from medvl.models.base import load_base
+from medvl.models.parts import part_of
 from medvl.models.proof import prove_adapter
+from medvl.models.specimens import SPECIMENS, specimen_folder
 
 ALL = ["language", "vision", "projector"]
 PLACE = {
@@ -72,7 +81,7 @@ def again(folder):
 
 @pytest.mark.parametrize("part", ALL)
 def test_a_part_gets_its_linear_layers_and_nothing_outside_of_it(family_base, part):
-    names = matched_layers(family_base, LoraConfig(parts=[part]))[part]
+    names = matched_layers(family_base.model, family_base.family, LoraConfig(parts=[part]))[part]
     linear = {n for n, m in family_base.model.named_modules() if isinstance(m, torch.nn.Linear)}
     inside = {name for name in linear if name.startswith(PLACE[part])}
     assert set(names) == inside
@@ -80,21 +89,23 @@ def test_a_part_gets_its_linear_layers_and_nothing_outside_of_it(family_base, pa
 
 
 def test_the_language_part_of_mllama_reaches_the_cross_attention(family_base):
-    names = matched_layers(family_base, LoraConfig(parts=["language"]))["language"]
+    names = matched_layers(family_base.model, family_base.family, LoraConfig(parts=["language"]))["language"]
     crossing = [name for name in names if "cross_attn" in name]
     assert len(crossing) == (4 if family_base.family.model_type == "mllama" else 0)
 
 
 @pytest.mark.parametrize("part", ["language", "vision"])
 def test_attention_only_leaves_the_feed_forward_layers_out(family_base, part):
-    names = matched_layers(family_base, LoraConfig(parts=[part], layers="attention"))[part]
+    names = matched_layers(family_base.model, family_base.family, LoraConfig(parts=[part], layers="attention"))[part]
     assert names
     assert all("attn" in name and "mlp" not in name for name in names)
 
 
 def test_attention_of_a_projector_is_refused(family_base):
-    with pytest.raises(ModelError, match="has no attention layers in projector; it has language, vision"):
-        matched_layers(family_base, LoraConfig(parts=["language", "projector"], layers="attention"))
+    with pytest.raises(ModelError, match="has no attention layers in projector; it has them in language, vision"):
+        matched_layers(
+            family_base.model, family_base.family, LoraConfig(parts=["language", "projector"], layers="attention")
+        )
 
 
 def test_a_pattern_that_matches_nothing_is_refused(family_base):
@@ -102,19 +113,19 @@ def test_a_pattern_that_matches_nothing_is_refused(family_base):
         family_base.family, linear={**family_base.family.linear, "vision": r"model\.gone\.\d+"}
     )
     base = dataclasses.replace(family_base, family=family)
-    with pytest.raises(ModelError, match=r"no layer of tiny matches the pattern of vision"):
+    with pytest.raises(ModelError, match=r"no layer of this .* matches the pattern of vision"):
         attach_adapter(base, LoraConfig(parts=["language", "vision"]), 0)
 
 
 def test_a_pattern_that_names_a_container_is_refused(family_base):
     family = dataclasses.replace(family_base.family, linear={"language": r"model\.language_model\.layers\.\d+"})
     with pytest.raises(ModelError, match=r"model\.language_model\.layers\.0 is a .*, expected a linear layer"):
-        matched_layers(dataclasses.replace(family_base, family=family), LoraConfig(parts=["language"]))
+        matched_layers(family_base.model, family, LoraConfig(parts=["language"]))
 
 
 @pytest.mark.parametrize("parts", [["language"], ["vision"], ["projector"], ALL])
 def test_adapters_sit_on_the_matched_layers_only_and_are_counted_by_part(fresh_base, parts):
-    wanted = matched_layers(fresh_base, LoraConfig(parts=parts))
+    wanted = matched_layers(fresh_base.model, fresh_base.family, LoraConfig(parts=parts))
     model = attach_adapter(fresh_base, LoraConfig(r=4, parts=parts), 0)
     trainable = {name for name, p in model.named_parameters() if p.requires_grad}
     bare = {re.sub(r"^base_model\.model\.|\.lora_[AB]\.default\.weight$", "", name) for name in trainable}
@@ -288,7 +299,7 @@ def test_a_tower_layer_whose_output_is_not_taken_gets_no_adapter(tiny_folder, tm
     config = json.loads((folder / "config.json").read_text())
     (folder / "config.json").write_text(json.dumps({**config, "vision_feature_layer": -2}))
     base = again(folder)
-    names = matched_layers(base, LORA)["vision"]
+    names = matched_layers(base.model, base.family, LORA)["vision"]
     assert names
     assert all(".layers.0." in name for name in names)
     norms = b_norms(train(attach_adapter(base, LORA, 0), base), base)
@@ -347,3 +358,128 @@ def test_a_memorised_answer_is_generated_and_ends(fresh_base):
     written = model.eval().generate(**question.inputs, max_new_tokens=8, do_sample=False)
     new = written[0, question.inputs["input_ids"].shape[1] :].tolist()
     assert new == list(Collator(fresh_base.processor, with_answer=True).tokens.ending_ids[sample.item.answer_letter])
+
+
+def test_an_adapter_under_old_names_answers_as_it_was_trained(saved, family_folder, family_base):
+    folder, expected = saved
+    make_old(folder, family_base.family.model_type)
+    base = again(family_folder)
+    assert torch.equal(logits(load_adapter(base, folder), base), expected)
+
+
+def test_an_old_name_without_a_layer_is_refused_with_the_counts_and_a_reason(saved, family_folder, family_base):
+    folder, _ = saved
+    make_old(folder, family_base.family.model_type)
+    change_weights(
+        folder, lambda name, tensor: (name.replace("_model.model.layers.0", "_model.model.blocks.0"), tensor)
+    )
+    with pytest.raises(
+        ModelError, match=r"adapter weights match a layer of tiny; .*Perhaps it was trained on another base"
+    ):
+        load_adapter(again(family_folder), folder)
+
+
+def test_a_scale_of_a_layer_under_its_old_name_keeps_its_meaning(saved, family_folder, family_base):
+    folder, expected = saved
+    layer = "model.language_model.layers.0.mlp.up_proj"
+    change_config(folder, alpha_pattern={layer: 64})
+    base = again(family_folder)
+    scaled = logits(load_adapter(base, folder), base)
+    assert not torch.equal(scaled, expected)
+    make_old(folder, family_base.family.model_type)
+    change_config(folder, alpha_pattern={old_name(layer, family_base.family.model_type): 64})
+    base = again(family_folder)
+    assert torch.equal(logits(load_adapter(base, folder), base), scaled)
+
+
+def test_an_adapter_of_another_trainer_is_put_on_its_base_but_never_judged(saved, family_folder):
+    folder, expected = saved
+    (folder / "medvl.json").unlink()
+    base = again(family_folder)
+    assert torch.equal(logits(put_adapter(base, folder), base), expected)
+    with pytest.raises(ModelError, match=r"no medvl\.json"):
+        load_adapter(again(family_folder), folder)
+
+
+def test_weights_in_a_format_that_runs_code_are_refused(saved, family_folder):
+    folder, _ = saved
+    (folder / "adapter_model.safetensors").rename(folder / "adapter_model.bin")
+    with pytest.raises(ModelError, match="a format that can run code"):
+        load_adapter(again(family_folder), folder)
+
+
+def test_plain_peft_loads_what_was_saved(saved, family_folder):
+    from transformers import AutoModelForImageTextToText
+
+    folder, expected = saved
+    model = PeftModel.from_pretrained(AutoModelForImageTextToText.from_pretrained(family_folder), folder)
+    assert torch.equal(logits(model.eval(), again(family_folder)), expected)
+
+
+def test_the_language_part_is_saved_under_the_names_that_servers_expect(saved):
+    names = [name for name in load_file(saved[0] / "adapter_model.safetensors") if "language_model" in name]
+    expected = r"base_model\.model\.model\.language_model\.layers\.\d+\.\w+\.\w+\.lora_[AB]\.weight"
+    assert names
+    assert all(re.fullmatch(expected, name) for name in names)
+
+
+PLAIN = """
+import sys, torch
+from pathlib import Path
+from peft import PeftModel
+from transformers import AutoModelForImageTextToText
+for folder in map(Path, sys.argv[1:]):
+    base = (folder / "base.txt").read_text()
+    bare = AutoModelForImageTextToText.from_pretrained(base, dtype=torch.float32)
+    model = PeftModel.from_pretrained(bare, folder / "adapter").eval()
+    with torch.inference_mode():
+        torch.save(model(**torch.load(folder / "inputs.pt")).logits, folder / "logits.pt")
+assert not [name for name in sys.modules if name.startswith("medvl")]
+"""
+
+
+def asked(base):
+    """Inputs for one picture and one word, as the processor alone makes them."""
+    picture = np.random.default_rng(0).integers(0, 255, (60, 90, 3), dtype=np.uint8)
+    talk = [{"role": "user", "content": [{"type": "image"}, {"type": "text", "text": "Which?"}]}]
+    text = base.processor.apply_chat_template(talk, add_generation_prompt=True)
+    return dict(base.processor(text=[text], images=[[Image.fromarray(picture)]], return_tensors="pt"))
+
+
+@pytest.mark.slow
+def test_without_medvl_the_adapters_of_all_families_load_and_answer_the_same(tmp_path):
+    expected = {}
+    for name in SPECIMENS:
+        folder = tmp_path / name
+        write_adapter(folder / "adapter", f"specimen:{name}")
+        base = load_base(ModelConfig(name="tiny", path=f"specimen:{name}"))
+        (folder / "base.txt").write_text(str(specimen_folder(name)))
+        torch.save(asked(base), folder / "inputs.pt")
+        model = load_adapter(base, folder / "adapter")
+        with torch.inference_mode():
+            expected[folder] = model(**asked(base)).logits
+    done = subprocess.run(
+        [sys.executable, "-c", PLAIN, *map(str, expected)], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for folder, logits_here in expected.items():
+        assert torch.equal(torch.load(folder / "logits.pt"), logits_here), folder.name
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SPECIMENS)
+def test_every_familys_old_names_answer_as_todays(name, tmp_path):
+    folder = write_adapter(tmp_path / "a", f"specimen:{name}", train_parts=["projector"])
+    base, other = (load_base(ModelConfig(name="tiny", path=f"specimen:{name}")) for _ in range(2))
+    names = [key for key in load_file(folder / "adapter_model.safetensors") if part_of(key, base.family) == "language"]
+    decoder = r"model\.(language|text)_model\.layers\.\d+\.\w+\.\w+"
+    assert all(re.fullmatch(rf"base_model\.model\.{decoder}\.lora_[AB]\.weight", key) for key in names)
+    inputs = asked(base)
+    with torch.inference_mode():
+        expected = load_adapter(base, folder)(**inputs).logits
+        plain = other.model(**inputs).logits
+        make_old(folder, base.family.model_type)
+        (folder / "medvl.json").unlink()
+        found = put_adapter(other, folder)(**inputs).logits
+    assert torch.equal(found, expected)
+    assert not torch.equal(found, plain)

@@ -115,7 +115,7 @@ def test_encoding_a_shared_picture_once_changes_nothing(family_base, monkeypatch
     samples = [one, other, Sample(one.item, one.pixels), Sample(other.item, other.pixels)]
     plain = answers(family_base, samples)
     rows = []
-    if family_base.family.encodes_pictures_once:
+    if family_base.family.abilities.encodes_pictures_once:
         inner, tower = family_base.model.model, family_base.model.model.get_image_features
 
         def counting(pixel_values, **options):
@@ -125,7 +125,7 @@ def test_encoding_a_shared_picture_once_changes_nothing(family_base, monkeypatch
         monkeypatch.setattr(inner, "get_image_features", counting)
     shared = answers(family_base, samples, same_picture=[0, 1, 0, 1])
     assert torch.allclose(shared, plain, atol=TOLERANCE)
-    assert rows == ([2] if family_base.family.encodes_pictures_once else [])
+    assert rows == ([2] if family_base.family.abilities.encodes_pictures_once else [])
 
 
 def test_a_shared_picture_gives_the_same_gradients(fresh_base):

@@ -1,0 +1,39 @@
+"""Gemma 3 (arXiv:2503.19786) and MedGemma: a SigLIP tower at one size, 256 tokens a picture that see each other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from medvl.batching.inputs import Companions
+from medvl.models.families.family import Abilities, Family, decoder_layers
+
+_LINEAR, _ATTENTION = decoder_layers(r"model\.language_model")
+_TOWER = r"model\.vision_tower(\.vision_model)?\.encoder\.layers\.\d+"
+
+
+def _measure(processor: Any, height: int, width: int) -> dict[str, Any]:
+    """Without crops: pan-and-scan is off by default, and medvl leaves it off."""
+    return {"num_crops": [0]}
+
+
+# The projector is one bare matrix, no linear layer: an adapter cannot be put on it, full training can (train_parts).
+GEMMA3 = Family(
+    model_type="gemma3",
+    title="Gemma 3",
+    roots={
+        "language": r"(model\.language_model|lm_head)\.",
+        "vision": r"model\.vision_tower\.",
+        "projector": r"model\.multi_modal_projector\.",
+    },
+    linear={
+        "language": _LINEAR,
+        "vision": rf"{_TOWER}\.(self_attn\.(q_proj|k_proj|v_proj|out_proj)|mlp\.fc[12])",
+    },
+    attention={
+        "language": _ATTENTION,
+        "vision": rf"{_TOWER}\.self_attn\.(q_proj|k_proj|v_proj|out_proj)",
+    },
+    companions=Companions(always=("token_type_ids",)),
+    abilities=Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="fixed"),
+    measure=_measure,
+)
