@@ -1,6 +1,9 @@
 """Builds a benchmark folder from the datasets under one data root.
 
 find -> scan -> read pictures -> draft questions -> split by group -> leak audit -> options -> write
+
+Up to the questions each source is on its own. The split and the audit see all of them, because sources share groups and
+pictures.
 """
 
 from __future__ import annotations
@@ -8,29 +11,33 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import medvl
 from medvl.benchmark.card import SourceRow, build_card
-from medvl.benchmark.groups import normalise_group
+from medvl.benchmark.groups import group_of
 from medvl.benchmark.item import META_FIELDS, Item
-from medvl.benchmark.leaks import Leaks, Placed, settle_leaks
+from medvl.benchmark.leaks import Leaks, Placed, leak_rows, settle_leaks
 from medvl.benchmark.near import Signature, near_pairs
 from medvl.benchmark.options import draw_options, shuffle_options
-from medvl.benchmark.pictures import read_records
+from medvl.benchmark.pictures import read_records, small_box_warnings
 from medvl.benchmark.questions import Draft, box_area, draft_questions, picture_key
 from medvl.benchmark.readings import READINGS_FILE, Readings
-from medvl.benchmark.split import label_counts, official_split_problem, split_groups, states_sides
+from medvl.benchmark.split import ToSplit, label_counts, official_split_problem, split_sources, states_sides
 from medvl.benchmark.store import CARD_FILE, ITEMS_FILE, Benchmark, read_benchmark, stored_inputs, write_benchmark
 from medvl.benchmark.vocabulary import TaskVocabulary, load_vocabulary, vocabulary_text
 from medvl.config.own_data import OwnDataConfig
 from medvl.config.schema import BenchmarkConfig, SplitConfig, TierConfig
 from medvl.errors import DataError
 from medvl.sources.record import Record, Source, Split, Task
+
+BUILD_VERSION = 2
+"""Raised whenever the same files and settings no longer give the same benchmark. 2: sources share groups,
+and on chest X-rays a finding without a box of its own is no distractor of one that has one."""
 
 Progress = Callable[[str, int, int], None]
 """Called with (source, pictures done, pictures in all)."""
@@ -79,7 +86,8 @@ class _Part:
     drafts: list[Draft]
     true_of: dict[str, tuple[str, ...]]
     groups: dict[str, str]
-    sides: dict[str, Split]
+    to_split: ToSplit
+    sides: dict[str, Split] = field(default_factory=dict)
 
 
 def build_benchmark(recipe: Recipe, folder: Path, progress: Progress | None = None) -> Benchmark:
@@ -110,12 +118,17 @@ def build_benchmark(recipe: Recipe, folder: Path, progress: Progress | None = No
                 row.why_absent = f"no copy of {source.title} under data.root; get it from {source.homepage}"
             else:
                 parts.append(_prepare(source, row, place, recipe, vocabulary, readings, progress))
-    leaks = _settle_leaks(parts, recipe.config.leaks)
+    sides = split_sources([part.to_split for part in parts], recipe.config.split, recipe.config.seed)
+    for part, own in zip(parts, sides, strict=True):
+        part.sides = own
+    placed = _placed(parts, recipe.root)
+    leaks = _settle_leaks(parts, placed, recipe.config.leaks)
     items = _items(parts, leaks, recipe, vocabulary)
     if not items:
         raise DataError(f"the sources under {recipe.root} give no question at all: {_why_empty(rows)}")
     by_name = {source.name: source for source in recipe.sources}
-    card = build_card(recipe.name, items, rows, by_name, recipe.settings(), leaks.pairs, inputs)
+    leaked = leak_rows(leaks, placed, _item_ids(parts))
+    card = build_card(recipe.name, items, rows, by_name, recipe.settings(), leaked, inputs)
     return write_benchmark(folder, items, card)
 
 
@@ -135,13 +148,14 @@ def _find(recipe: Recipe) -> dict[str, Path | None]:
 
 def _inputs_fingerprint(recipe: Recipe, places: Mapping[str, Path | None]) -> str:
     """Hash of the settings, the vocabulary, and name, size and time of every file that may be read."""
-    digest = hashlib.sha256(json.dumps(recipe.settings(), sort_keys=True).encode())
+    digest = hashlib.sha256(json.dumps([BUILD_VERSION, recipe.settings()], sort_keys=True).encode())
     digest.update(vocabulary_text().encode())
     for name, place in sorted(places.items()):
         digest.update(f"{name}:".encode())
         for path in sorted(_files(place)) if place is not None else ():
             status = path.stat()
-            digest.update(f"{path.relative_to(recipe.root)} {status.st_size} {status.st_mtime_ns}\n".encode())
+            line = f"{path.relative_to(recipe.root)} {status.st_size} {status.st_mtime_ns}\n"
+            digest.update(line.encode(errors="surrogateescape"))  # names of files need not be UTF-8
     return digest.hexdigest()[:16]
 
 
@@ -167,8 +181,11 @@ def _prepare(
     readings: Readings,
     progress: Progress | None,
 ) -> _Part:
-    """Scan and read one source, draft its questions and split its groups."""
-    scan = source.scan(place)
+    """Scan and read one source and draft its questions."""
+    try:
+        scan = source.scan(place)
+    except DataError as error:
+        raise DataError(f"{source.name}: {error}") from error
     row.warnings += [_without_root(text, recipe.root) for text in scan.warnings]
     row.listed = len(scan.records)
     repeated = [key for key, count in Counter(_key(r) for r in scan.records).items() if count > 1]
@@ -184,9 +201,11 @@ def _prepare(
             f"{source.name}: {row.absent} of {row.listed} listed pictures are absent, the first is "
             f"{first.picture.name} ({first.where}); data.strict=false builds from the partial copy"
         )
-    groups = {_key(r): normalise_group(source.name, r.group, r.where or r.record_id) for r in present}
+    groups = {_key(r): group_of(source, r) for r in present}
     report = None if progress is None else lambda done, n: progress(source.name, done, n)
-    pictures, broken = read_records(present, recipe.config.boxes, report, readings=readings)
+    within = (recipe.root, place)
+    pictures, broken = read_records(present, recipe.config.boxes, report, readings=readings, within=within)
+    row.warnings += small_box_warnings(pictures)
     row.reading = dict(sorted(Counter(note for picture in pictures for note in picture.notes).items()))
     if broken and not recipe.skip_broken:
         listed = "\n  ".join(broken[:10])
@@ -204,8 +223,7 @@ def _prepare(
     official = {groups[_key(r)]: r.official_split or Split.TRAIN for r in present} if problem is None else None
     counts = label_counts([(groups[picture_key(d.picture)], f"{d.task}/{d.answer}") for d in drafts])
     domains = {groups[_key(r)]: r.domain for r in present}
-    sides = split_groups(source, official, counts, recipe.config.split, recipe.config.seed, domains)
-    return _Part(source, row, drafts, true_of, groups, sides)
+    return _Part(source, row, drafts, true_of, groups, ToSplit(source, official, counts, domains))
 
 
 def _protocol(config: SplitConfig) -> str | None:
@@ -216,7 +234,8 @@ def _protocol(config: SplitConfig) -> str | None:
 
 
 def _without_root(text: str, root: Path) -> str:
-    """The card names files below the data root; where that lies stays out of it."""
+    """The card names files below the data root; where that lies stays out of it. Bytes that are no text are spelt."""
+    text = text.encode(errors="backslashreplace").decode()
     return text.replace(f"{root}{os.sep}", "").replace(str(root), "data.root")
 
 
@@ -224,29 +243,41 @@ def _key(record: Record) -> str:
     return f"{record.source}/{record.record_id}"
 
 
-def _settle_leaks(parts: Sequence[_Part], policy: str) -> Leaks:
-    """Find copies across sides; moved groups are entered into the parts."""
+def _settle_leaks(parts: Sequence[_Part], placed: Sequence[Placed], policy: str) -> Leaks:
+    """Find what lies on two sides; moved groups are entered into the parts."""
     signatures = {picture_key(d.picture): d.picture.signature for part in parts for d in part.drafts}
 
     def find_near(placed: Sequence[Placed]) -> list[tuple[int, int, float]]:
         found = [Signature.from_bytes(signatures[p.key]) for p in placed]
         return near_pairs(found, group=[p.group for p in placed], side=[p.split for p in placed])
 
-    leaks = settle_leaks(_placed(parts), policy, find_near)
+    leaks = settle_leaks(placed, policy, find_near)
     for part in parts:
-        part.sides.update({g: side for g, side in leaks.moved.items() if g in part.sides})
+        is_official = part.row.official_split
+        part.sides = {g: leaks.side_of(g, side, is_official=is_official) for g, side in part.sides.items()}
         part.row.leaked = sum(key in leaks.dropped for key in {picture_key(d.picture) for d in part.drafts})
     return leaks
 
 
-def _placed(parts: Sequence[_Part]) -> list[Placed]:
+def _placed(parts: Sequence[_Part], root: Path) -> list[Placed]:
     placed: dict[str, Placed] = {}
     for part in parts:
-        for draft in part.drafts:
-            key = picture_key(draft.picture)
+        for picture in (draft.picture for draft in part.drafts):
+            key, record = picture_key(picture), picture.record
             group = part.groups[key]
-            placed[key] = Placed(key, draft.picture.sha256_pixels, group, part.sides[group], part.row.official_split)
+            place = record.picture.relative_to(root).as_posix()
+            side, is_official = part.sides[group], part.row.official_split
+            placed[key] = Placed(key, picture.sha256_pixels, group, side, is_official, place, record.frame)
     return list(placed.values())
+
+
+def _item_ids(parts: Sequence[_Part]) -> dict[str, list[str]]:
+    """Key of a picture -> ids of the items about it, those of dropped pictures included."""
+    ids: dict[str, list[str]] = defaultdict(list)
+    for part in parts:
+        for draft in part.drafts:
+            ids[picture_key(draft.picture)].append(draft.item_id)
+    return ids
 
 
 def _items(
@@ -325,4 +356,6 @@ def _why_empty(rows: Sequence[SourceRow]) -> str:
     facts: Counter[str] = Counter()
     for row in rows:
         facts.update({"absent": row.absent, "without labels": row.unlabelled, "broken": len(row.broken)})
-    return ", ".join(f"{count} pictures {what}" for what, count in facts.items() if count) or "they are empty"
+    said = [f"\n  {row.source}: {warning}" for row in rows for warning in row.warnings]
+    counts = ", ".join(f"{count} pictures {what}" for what, count in facts.items() if count)
+    return (counts or "they are empty") + "".join(said[:10])

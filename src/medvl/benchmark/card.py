@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
 
 from medvl.benchmark.item import Item
-from medvl.benchmark.leaks import LeakPair
 from medvl.sources.record import Domain, Source, Split
 
 PUBLISHED_TOTALS = {"pictures": 42_036, "items": 93_451, "vg_test_items": 11_332, "sources": 13}
@@ -32,7 +31,7 @@ class SourceRow:
         broken: Sentences about pictures left out because they cannot be read.
         official_split: Whether the published split is kept.
         warnings: Sentences for the user.
-        leaked: Pictures dropped because a copy lies on another side.
+        leaked: Pictures dropped because a copy, or a picture of the same group, lies on another side.
         reading: Rule of reading -> pictures it touched (turned by EXIF, deep grey, transparency, ...).
     """
 
@@ -55,7 +54,7 @@ def build_card(
     rows: Sequence[SourceRow],
     sources: dict[str, Source],
     settings: dict[str, Any],
-    leaks: Sequence[LeakPair],
+    leaks: Sequence[Mapping[str, Any]],
     inputs: str,
 ) -> dict[str, Any]:
     """Content of `card.json`, without versions and file hashes.
@@ -66,7 +65,7 @@ def build_card(
         rows: Build table.
         sources: Name -> source, for licences.
         settings: Every setting that shaped the items.
-        leaks: Copies that were found on two sides.
+        leaks: What was found on two sides, rows of `medvl.benchmark.leaks.leak_rows`.
         inputs: Fingerprint of the files that were read.
     """
     by_source: dict[str, list[Item]] = defaultdict(list)
@@ -83,7 +82,7 @@ def build_card(
         "answers": {task: _sorted(Counter(i.answer for i in items if i.task == task)) for task in _tasks(items)},
         "area_share_terciles": _terciles(items),
         "leak_pairs": len(leaks),
-        "leaks": [{**asdict(pair), "correlation": round(pair.correlation, 3)} for pair in leaks],
+        "leaks": [dict(row) for row in leaks],
         "published_totals": PUBLISHED_TOTALS,
         "totals": {
             "pictures": len({(i.source, i.picture, i.frame) for i in items}),

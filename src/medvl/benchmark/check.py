@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from scipy.stats import chisquare
 
 from medvl.benchmark.item import Item
+from medvl.benchmark.leaks import Placed, audit_leaks, leak_rows
+from medvl.benchmark.near import Signature, near_pairs, signature_of
 from medvl.errors import DataError
 from medvl.imaging.reading import pixel_hash, read_picture
 from medvl.sources.record import Split
@@ -49,26 +52,73 @@ def check_items(items: Sequence[Item]) -> list[Finding]:
     ]
 
 
-def check_pictures(items: Sequence[Item], root: Path, progress: Callable[[int, int], None] | None = None) -> Finding:
+def check_pictures(
+    items: Sequence[Item], root: Path, progress: Callable[[int, int], None] | None = None
+) -> tuple[Finding, dict[str, Signature]]:
     """Read every picture again and compare it with what the benchmark was built from.
 
     Args:
         items: All items.
         root: Data root.
         progress: Called with (pictures read, pictures in all).
+
+    Returns:
+        (what was found, `sha256_pixels` -> signature of every picture that is as it was).
     """
     distinct = list({(item.picture, item.frame): item for item in items}.values())
     faults = []
+    signatures: dict[str, Signature] = {}
     for done, item in enumerate(distinct, start=1):
         try:
-            if pixel_hash(read_picture(root / item.picture, item.frame)) != item.sha256_pixels:
+            pixels = read_picture(root / item.picture, item.frame)
+            if pixel_hash(pixels) != item.sha256_pixels:
                 faults.append(f"{item.picture} has other pixels")
+            elif item.sha256_pixels not in signatures:
+                signatures[item.sha256_pixels] = signature_of(pixels)
         except DataError as error:
             faults.append(str(error))
         if progress is not None:
             progress(done, len(distinct))
     good = f"{len(distinct):,} pictures are those that the benchmark was built from"
-    return _verdict("pictures", faults, good)
+    return _verdict("pictures", faults, good), signatures
+
+
+def find_leaks(items: Sequence[Item], signatures: Mapping[str, Signature] | None = None) -> list[dict[str, Any]]:
+    """Find what lies on two sides of the split.
+
+    Args:
+        items: All items.
+        signatures: `sha256_pixels` -> signature, to find near-identical pictures too.
+
+    Returns:
+        Rows as of `medvl.benchmark.leaks.leak_rows`, with `left` for what was done.
+    """
+    # One file may be on two sides itself, so the side tells pictures apart too.
+    distinct = {f"{item.source}/{item.picture}#{item.frame} {item.split}": item for item in items}
+    placed = [
+        Placed(key, i.sha256_pixels, i.group, i.split, is_official=False, picture=i.picture, frame=i.frame)
+        for key, i in distinct.items()
+    ]
+    known = signatures or {}
+    read = [place for place, picture in enumerate(placed) if picture.sha256_pixels in known]
+    near = near_pairs(
+        [known[placed[place].sha256_pixels] for place in read],
+        group=[placed[place].group for place in read],
+        side=[placed[place].split for place in read],
+    )
+    leaks = audit_leaks(placed, "drop_train", [(read[i], read[j], correlation) for i, j, correlation in near])
+    return [{**row, "done": "left"} for row in leak_rows(leaks, placed)]
+
+
+def near_finding(leaks: Sequence[Mapping[str, Any]], pictures: int) -> Finding:
+    """What comparing pictures found.
+
+    Args:
+        leaks: Rows of `find_leaks` with signatures.
+        pictures: Pictures that were compared.
+    """
+    faults = [f"{leak['copy_picture']} is nearly {leak['kept_picture']}" for leak in leaks if leak["kind"] == "near"]
+    return _verdict("near copies", faults, f"{pictures:,} different pictures, no near copies on two sides")
 
 
 def _questions(items: Sequence[Item]) -> Finding:

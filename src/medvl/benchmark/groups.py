@@ -5,6 +5,24 @@ from __future__ import annotations
 import re
 
 from medvl.errors import DataError
+from medvl.sources.record import Record, Source
+
+
+def group_of(source: Source, record: Record) -> str:
+    """Normalised group of a record. A group that its source shares with another one carries that one's name.
+
+    Args:
+        source: Source of the record.
+        record: A record of it.
+
+    Raises:
+        DataError: When nothing is left of the id.
+    """
+    owner, _, shared_id = record.group.partition(":")
+    where = record.where or record.record_id
+    if owner in source.shares_groups_with:
+        return normalise_group(owner, shared_id, where)
+    return normalise_group(source.name, record.group, where)
 
 
 def normalise_group(source: str, raw: str, where: str) -> str:
@@ -13,7 +31,7 @@ def normalise_group(source: str, raw: str, where: str) -> str:
     A separator between two digits stays as one `-`: exam `1_23` is not exam `12_3`.
 
     Args:
-        source: Source name; groups of two sources are never one.
+        source: Name of the source that gave the id; equal ids of two sources are two groups.
         raw: Id as the dataset writes it.
         where: What to name in an error.
 

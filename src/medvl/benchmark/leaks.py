@@ -1,25 +1,35 @@
-"""The leak audit: one picture on two sides of the split.
+"""The leak audit: one picture, or one group, on two sides of the split.
 
-Found by the hash of the decoded pixels and by likeness (`medvl.benchmark.near`), within and across sources, so that a
-renamed, re-saved, resized or cropped copy and a neighbouring frame are seen. A copy on the side that matters more
-stays: test before val before train.
+Copies are found by the hash of the decoded pixels and by likeness (`medvl.benchmark.near`), within and across sources,
+so that a renamed, re-saved, resized or cropped copy and a neighbouring frame are seen. A group lies on two sides only
+where sources that share it (`Source.shares_groups_with`) were bound to different ones. What is on the side that matters
+more stays: test before val before train.
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
-import numpy as np
-import numpy.typing as npt
-
+from medvl.benchmark.split import SIDE_RANK
 from medvl.errors import DataError
-from medvl.imaging.sheet import contact_sheet
 from medvl.sources.record import Split
 
-_RANK = {Split.TEST: 0, Split.VAL: 1, Split.TRAIN: 2}
+Kind = Literal["group", "identical", "near"]
+"""Why two pictures must not lie on two sides: one group, identical pixels, near-identical pixels."""
+
+_KINDS: tuple[Kind, ...] = ("identical", "near", "group")  # a pair is named by the first that holds
+
+LEAK_COLUMNS = (
+    *("kind", "correlation", "done"),
+    *("kept_source", "kept_picture", "kept_frame", "kept_split"),
+    *("copy_source", "copy_picture", "copy_frame", "copy_split"),
+    "dropped_items",
+)
+"""Keys of a row of leaks, see `leak_rows`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +41,9 @@ class Placed:
         sha256_pixels: Hash of its pixels.
         group: Normalised group.
         split: Side.
-        is_official: True when a published split put it there; such a group is never moved.
+        is_official: True when a published split put it there; such a picture is never moved.
+        picture: Path relative to the data root.
+        frame: Frame of a multi-frame file.
     """
 
     key: str
@@ -39,23 +51,34 @@ class Placed:
     group: str
     split: Split
     is_official: bool
+    picture: str = ""
+    frame: int | None = None
+
+    @property
+    def source(self) -> str:
+        """Name of its source."""
+        return self.key.partition("/")[0]
 
 
 @dataclass(frozen=True, slots=True)
 class LeakPair:
-    """Two pictures that are one, on two sides.
+    """Two pictures that belong together, on two sides.
 
     Attributes:
         kept: Key of the picture that stays where it is.
         copy: Key of the picture that is dropped or moved.
-        kind: `identical` pixels, or `near`-identical ones.
-        correlation: Likeness in [0, 1]; 1 for identical pixels.
+        kind: What they have in common.
+        correlation: Likeness in [0, 1]; 1 for identical pixels, None where only the group is shared.
+        kept_split: Side of the one when the pair was found.
+        copy_split: Side of the other.
     """
 
     kept: str
     copy: str
-    kind: Literal["identical", "near"]
-    correlation: float
+    kind: Kind
+    correlation: float | None
+    kept_split: Split
+    copy_split: Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,33 +95,40 @@ class Leaks:
     dropped: set[str]
     moved: dict[str, Split]
 
+    def side_of(self, group: str, side: Split, *, is_official: bool) -> Split:
+        """Side of a group's pictures that lay on `side` before."""
+        return _side(group, side, self.moved, is_official=is_official)
+
 
 def audit_leaks(placed: Sequence[Placed], policy: str, near: Iterable[tuple[int, int, float]] = ()) -> Leaks:
     """Find pictures that lie on two sides and say what happens to them.
 
-    Applying the answer leaves no pair across sides, neither an identical one nor one of `near`, whatever chains the
-    pairs form. A picture leaves only for one that stays: in a chain a-b-c over test, val and train, b leaves for a,
-    and c may then stay.
+    Applying the answer leaves no pair across sides, neither of one group, nor an identical one, nor one of `near`,
+    whatever chains the pairs form. A picture leaves only for one that stays: in a chain a-b-c over test, val and train,
+    b leaves for a, and c may then stay.
 
     Args:
         placed: All pictures.
         policy: `drop_train`: the copy on the lesser side leaves. `move`: its whole group goes to the side of the kept
-            copy, unless a published split holds it, then it leaves. `fail`: stop.
+            copy, but for pictures that a published split holds: they leave. `fail`: stop.
         near: (i, j, correlation): places in `placed` of near-identical pictures.
 
     Raises:
         DataError: With `fail`, naming the first pairs.
     """
     likeness = _likeness(placed, near)
-    pairs: dict[tuple[str, str], LeakPair] = {}
+    groups = {picture.key: picture.group for picture in placed}
+    moves: list[LeakPair] = []
     moved: dict[str, Split] = {}
     while True:
-        found, dropped, moving = _settled(placed, likeness, moved, is_moving=policy == "move")
-        pairs |= {(pair.kept, pair.copy): pair for pair in found}
+        leaving, moving = _settled(placed, likeness, moved, is_moving=policy == "move")
         if not moving:
             break
-        moved |= moving
-    leaks = Leaks(list(pairs.values()), dropped, moved)
+        moves += moving
+        for pair in moving:
+            group = groups[pair.copy]
+            moved[group] = min(pair.kept_split, moved.get(group, pair.kept_split), key=SIDE_RANK.__getitem__)
+    leaks = Leaks(_distinct([*moves, *leaving]), {pair.copy for pair in leaving}, moved)
     if leaks.pairs and policy == "fail":
         raise DataError(_refusal(leaks.pairs))
     return leaks
@@ -120,62 +150,62 @@ def settle_leaks(
     Raises:
         DataError: As for `audit_leaks`.
     """
-    pairs: dict[tuple[str, str], LeakPair] = {}
-    dropped: set[str] = set()
-    moved: dict[str, Split] = {}
+    settled = Leaks([], set(), {})
     while (leaks := audit_leaks(placed, policy, find_near(placed))).pairs:
-        pairs |= {(pair.kept, pair.copy): pair for pair in leaks.pairs}
-        dropped |= leaks.dropped
-        moved |= leaks.moved
+        pairs = _distinct(settled.pairs + leaks.pairs)
+        settled = Leaks(pairs, settled.dropped | leaks.dropped, settled.moved | leaks.moved)
         placed = [
-            replace(picture, split=moved.get(picture.group, picture.split))
-            for picture in placed
-            if picture.key not in dropped
+            replace(p, split=leaks.side_of(p.group, p.split, is_official=p.is_official))
+            for p in placed
+            if p.key not in leaks.dropped
         ]
-    return Leaks(list(pairs.values()), dropped, moved)
+    return settled
 
 
-def leak_rows(pairs: Iterable[LeakPair], sides: Mapping[str, Split]) -> list[dict[str, str | float]]:
-    """Rows of a table of leaks.
-
-    Args:
-        pairs: What the audit found.
-        sides: Key of a picture -> side it was found on.
-    """
-    return [
-        {
-            "kept": pair.kept,
-            "kept_side": sides[pair.kept].value,
-            "copy": pair.copy,
-            "copy_side": sides[pair.copy].value,
-            "kind": pair.kind,
-            "correlation": round(pair.correlation, 3),
-        }
-        for pair in pairs
-    ]
-
-
-def leak_sheet(
-    pairs: Sequence[LeakPair], load: Callable[[str], npt.NDArray[np.uint8]], limit: int = 24, cell_px: int = 240
-) -> npt.NDArray[np.uint8]:
-    """Lay the first pairs out side by side, two pairs a row: kept, copy, kept, copy.
+def leak_rows(
+    leaks: Leaks, placed: Iterable[Placed], items: Mapping[str, Sequence[str]] | None = None
+) -> list[dict[str, Any]]:
+    """Rows of a table of leaks, plain JSON.
 
     Args:
-        pairs: What the audit found, at least one pair.
-        load: Key of a picture -> its pixels, uint8 [H, W, 3].
-        limit: Pairs at most.
-        cell_px: Side of a picture's cell.
+        leaks: What the audit found.
+        placed: The pictures it was given.
+        items: Key of a picture -> ids of its items, to list those of dropped pictures.
 
     Returns:
-        uint8 [H, W, 3].
+        A row a pair with `LEAK_COLUMNS`. Splits are those on which the two were found; `done` is `dropped` or `moved`.
+    """
+    pictures = {picture.key: picture for picture in placed}
+    rows = []
+    for pair in leaks.pairs:
+        is_dropped = pair.copy in leaks.dropped
+        row: dict[str, Any] = {
+            "kind": pair.kind,
+            "correlation": None if pair.correlation is None else round(pair.correlation, 3),
+            "done": "dropped" if is_dropped else "moved",
+        }
+        for role, key, split in (("kept", pair.kept, pair.kept_split), ("copy", pair.copy, pair.copy_split)):
+            picture = pictures[key]
+            facts = {"source": picture.source, "picture": picture.picture, "frame": picture.frame, "split": split.value}
+            row |= {f"{role}_{name}": value for name, value in facts.items()}
+        rows.append({**row, "dropped_items": list((items or {}).get(pair.copy, ())) if is_dropped else []})
+    return rows
+
+
+def card_leaks(card: Mapping[str, Any], folder: Path) -> list[dict[str, Any]]:
+    """Rows of the leaks that were settled when a benchmark was built.
+
+    Args:
+        card: Content of its `card.json`.
+        folder: Folder of the benchmark, for messages.
 
     Raises:
-        ValueError: No pairs.
+        DataError: The card lists them in another way, or not at all.
     """
-    shown = pairs[:limit]
-    pictures = [load(key) for pair in shown for key in (pair.kept, pair.copy)]
-    captions = [text for pair in shown for text in (pair.kept, f"{pair.correlation:.2f} {pair.copy}")]
-    return contact_sheet(pictures, captions, columns=4, cell_px=cell_px)
+    rows = card.get("leaks")
+    if not isinstance(rows, list) or not all(isinstance(row, dict) and set(LEAK_COLUMNS) <= set(row) for row in rows):
+        raise DataError(f"{folder}: its card lists leaks as an earlier medvl did; delete the folder and build again")
+    return rows
 
 
 def _likeness(placed: Sequence[Placed], near: Iterable[tuple[int, int, float]]) -> dict[str, dict[str, float]]:
@@ -195,40 +225,65 @@ def _settled(
     moved: Mapping[str, Split],
     *,
     is_moving: bool,
-) -> tuple[list[LeakPair], set[str], dict[str, Split]]:
-    """One pass over the pictures, those on the side that matters most first: each stays or meets one that stays."""
-    sides = {picture.key: moved.get(picture.group, picture.split) for picture in placed}
-    pairs: list[LeakPair] = []
-    dropped: set[str] = set()
-    moving: dict[str, Split] = {}
-    stays: dict[str, Placed] = {}  # hash -> the first picture that stays, which is on the side that matters most
-    for picture in sorted(placed, key=lambda p: (_RANK[sides[p.key]], p.key)):
-        rank = _RANK[sides[picture.key]]
+) -> tuple[list[LeakPair], list[LeakPair]]:
+    """One pass over the pictures, those on the side that matters most first: each stays or meets one that stays.
+
+    Returns:
+        (pairs whose copy leaves, pairs whose copy's group moves).
+    """
+    sides = {p.key: _side(p.group, p.split, moved, is_official=p.is_official) for p in placed}
+    leaving: list[LeakPair] = []
+    moving: list[LeakPair] = []
+    # The first picture of a hash or group that stays is on the side that matters most.
+    by_pixels: dict[str, str] = {}
+    by_group: dict[str, str] = {}
+    for picture in sorted(placed, key=lambda p: (SIDE_RANK[sides[p.key]], p.key)):
+        side = sides[picture.key]
         alike = {picture.sha256_pixels: 1.0, **likeness.get(picture.sha256_pixels, {})}
         rivals = [
-            (_RANK[sides[stays[pixels].key]], pixels != picture.sha256_pixels, -correlation, stays[pixels].key)
+            (SIDE_RANK[sides[by_pixels[pixels]]], int(pixels != picture.sha256_pixels), -correlation, by_pixels[pixels])
             for pixels, correlation in alike.items()
-            if pixels in stays
+            if pixels in by_pixels
         ]
+        if picture.group in by_group:
+            other = by_group[picture.group]
+            rivals.append((SIDE_RANK[sides[other]], _KINDS.index("group"), 0.0, other))
         best = min(rivals, default=None)
-        if best is None or best[0] == rank:
-            stays.setdefault(picture.sha256_pixels, picture)
+        if best is None or best[0] == SIDE_RANK[side]:
+            by_pixels.setdefault(picture.sha256_pixels, picture.key)
+            by_group.setdefault(picture.group, picture.key)
             continue
-        _, is_near, negative, kept = best
-        pairs.append(LeakPair(kept, picture.key, "near" if is_near else "identical", -negative))
-        if is_moving and not picture.is_official:
-            moving[picture.group] = min(sides[kept], moving.get(picture.group, sides[kept]), key=lambda s: _RANK[s])
-        else:
-            dropped.add(picture.key)
-    return pairs, dropped, moving
+        _, kind, negative, kept = best
+        correlation = None if _KINDS[kind] == "group" else -negative
+        pair = LeakPair(kept, picture.key, _KINDS[kind], correlation, sides[kept], side)
+        (moving if is_moving and not picture.is_official else leaving).append(pair)
+    return leaving, moving
+
+
+def _distinct(pairs: Iterable[LeakPair]) -> list[LeakPair]:
+    """Each two pictures once, as they were first found: a pair that moves to val and on to test is one leak."""
+    first: dict[tuple[str, str], LeakPair] = {}
+    for pair in pairs:
+        first.setdefault((pair.kept, pair.copy), pair)
+    return list(first.values())
+
+
+def _side(group: str, side: Split, moved: Mapping[str, Split], *, is_official: bool) -> Split:
+    """Side of a picture after moves: never a lesser one, and always its own where a published split holds it."""
+    return side if is_official else min(side, moved.get(group, side), key=SIDE_RANK.__getitem__)
 
 
 def _refusal(pairs: Sequence[LeakPair]) -> str:
-    identical = sum(pair.kind == "identical" for pair in pairs)
-    kinds = [(identical, "with identical pixels"), (len(pairs) - identical, "nearly identical")]
-    counts = " and ".join(f"{count} {how}" for count, how in kinds if count)
-    first = "; ".join(f"{pair.kept} {'=' if pair.kind == 'identical' else '~'} {pair.copy}" for pair in pairs[:5])
+    found = Counter(pair.kind for pair in pairs)
+    said: dict[Kind, str] = {
+        "identical": "with identical pixels",
+        "near": "nearly identical",
+        "group": "of a group on both",
+    }
+    signs: dict[Kind, str] = {"identical": "=", "near": "~", "group": "&"}
+    counts = " and ".join(f"{found[kind]} {how}" for kind, how in said.items() if found[kind])
+    first = "; ".join(f"{pair.kept} {signs[pair.kind]} {pair.copy}" for pair in pairs[:5])
     return (
         f"{len(pairs)} pictures lie on both sides of the split, {counts} ({first}); "
-        "benchmark.leaks=drop_train keeps the test copy"
+        "benchmark.leaks=drop_train keeps what is in test"
     )

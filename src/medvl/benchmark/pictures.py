@@ -8,14 +8,17 @@ import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from medvl.benchmark.near import signature_of
+from medvl.benchmark.places import Places
 from medvl.benchmark.readings import Readings, reading_key
 from medvl.config.schema import BoxConfig
 from medvl.errors import DataError
 from medvl.imaging.masks import check_mask, mask_boxes, read_mask
 from medvl.imaging.reading import pixel_hash, read_picture_noted
+from medvl.sources.listing import counted
 from medvl.sources.record import Record, Structure
 
 Box = tuple[float, float, float, float]
@@ -23,6 +26,9 @@ Progress = Callable[[int, int], None]
 
 MOST_THREADS = 8
 """Decoding and hashing let other threads run, the rest of a reading does not: more threads gain nothing."""
+
+PATCH_SHARE = 14 / 560
+"""Side of a visual patch over the longer side of the picture: 14 of 560 px, as Llama 3.2 Vision sees one tile."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +60,7 @@ def read_records(
     progress: Progress | None = None,
     threads: int | None = None,
     readings: Readings | None = None,
+    within: Sequence[Path] = (),
 ) -> tuple[list[ReadPicture], list[str]]:
     """Read the pictures of records.
 
@@ -63,6 +70,7 @@ def read_records(
         progress: Called with (pictures done, pictures in all).
         threads: Decoding threads, by default one a core; the result does not depend on it.
         readings: What was read before; unchanged files are not read again.
+        within: Folders that pictures and masks must lie in, links followed; anywhere by default.
 
     Returns:
         (what was read, in the order of `records`; one sentence for each picture or mask that cannot be used).
@@ -70,9 +78,14 @@ def read_records(
     readings = readings or Readings(None)
     keys = [reading_key(record, boxes) for record in records]
     known = readings.known(keys)
-    outcomes: list[ReadPicture | str | None] = [
-        _from_reading(record, known[key]) if key in known else None for record, key in zip(records, keys, strict=True)
-    ]
+    places = Places(within)
+    outcomes: list[ReadPicture | str | None] = []
+    for record, key in zip(records, keys, strict=True):
+        problem = places.problem(record)
+        if problem is not None:
+            outcomes.append(_sentence(record, problem))
+        else:
+            outcomes.append(_from_reading(record, known[key]) if key in known else None)
     missing = [index for index, outcome in enumerate(outcomes) if outcome is None]
     done = len(records) - len(missing)
     if progress is not None and done:
@@ -87,6 +100,22 @@ def read_records(
     readings.save()
     read = [outcome for outcome in outcomes if isinstance(outcome, ReadPicture)]
     return read, [outcome for outcome in outcomes if isinstance(outcome, str)]
+
+
+def small_box_warnings(pictures: Sequence[ReadPicture]) -> list[str]:
+    """A sentence about boxes under one visual patch: they are asked about, but a model hardly sees what they mark."""
+    small = [
+        f"{picture.record.record_id} {label}"
+        for picture in pictures
+        for label, (x0, y0, x1, y1) in picture.boxes
+        if max(x1 - x0, y1 - y0) < PATCH_SHARE * max(picture.width, picture.height)
+    ]
+    if not small:
+        return []
+    return [
+        f"{counted(small, 'structure')} with a box under one visual patch ({PATCH_SHARE:.1%} of the picture's longer "
+        "side): a model hardly sees what it marks."
+    ]
 
 
 def _read_all(
@@ -118,10 +147,16 @@ def _read(record: Record, config: BoxConfig) -> ReadPicture | str:
             for box in _boxes(structure, record, (height, width), config)
         ]
     except DataError as error:
-        return f"{record.source}: {error}"
+        return _sentence(record, str(error))
     signature = signature_of(pixels).to_bytes()
     boxes = tuple(dict.fromkeys(found))
     return ReadPicture(record, width, height, pixel_hash(pixels), boxes, tuple(sorted(notes)), signature)
+
+
+def _sentence(record: Record, problem: str) -> str:
+    """The problem after the source and the row, where the record comes from a table or an annotation file."""
+    is_own_name = record.picture.as_posix().casefold().endswith(record.where.casefold())
+    return f"{record.source}: {problem}" if is_own_name else f"{record.source}, {record.where}: {problem}"
 
 
 def _to_reading(read: ReadPicture) -> dict[str, Any]:
@@ -159,6 +194,7 @@ def _boxes(structure: Structure, record: Record, shape: tuple[int, int], config:
     height, width = shape
     if not (0 <= x0 < x1 <= width and 0 <= y0 < y1 <= height):
         raise DataError(
-            f"{where}: the box {structure.bbox_xyxy_px} leaves the picture ({width} x {height}) or is empty"
+            f"{where}: expected a box with an area inside the picture ({width} x {height} px), found "
+            f"x {x0:g} to {x1:g}, y {y0:g} to {y1:g}. Correct the annotation, or use the picture it belongs to."
         )
     return [(x0, y0, x1, y1)]

@@ -84,11 +84,14 @@ def draft_questions(
         drafts += [_finding_draft(picture, vocabulary[Task.FD], name, there) for name, there in chosen]
         drafts += [_ready_draft(picture, question) for question in picture.record.questions]
         for task, answer in labels.items():
+            truths = true_of[picture_key(picture)]
             drafts.append(
-                Draft(_item_id(picture, task, 0), picture, task, picture.record.labels[task], answer, (answer,), None)
+                Draft(_item_id(picture, task, 0), picture, task, picture.record.labels[task], answer, truths, None)
             )
+        unplaced = _unplaced(picture, vocabulary[Task.VG], {answer for _, answer, _ in boxes})
         for index, (raw, answer, box) in enumerate(boxes):
             also = tuple(other for _, other, there in boxes if other != answer and iou(box, there) >= OVERLAP_IOU)
+            also += unplaced
             drafts.append(Draft(_item_id(picture, Task.VG, index), picture, Task.VG, raw, answer, also, box))
     if unmapped:
         listed = ", ".join(f"{label} ({count} x)" for label, count in sorted(unmapped.items()))
@@ -106,6 +109,12 @@ def _findings(picture: ReadPicture, vocabulary: TaskVocabulary, unmapped: Counte
         name = _answer(vocabulary, Task.FD, raw, unmapped)
         named[name] = named.get(name, False) or there
     return list(named.items())
+
+
+def _unplaced(picture: ReadPicture, vocabulary: TaskVocabulary, boxed: set[str]) -> tuple[str, ...]:
+    """Findings that are present without a box of their own: they could lie in any box of the picture."""
+    named = [vocabulary.answer_to(raw) for raw, there in picture.record.findings.items() if there]
+    return tuple(name for name in dict.fromkeys(named) if name is not None and name not in boxed)
 
 
 def _asked_findings(

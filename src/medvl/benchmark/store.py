@@ -20,7 +20,7 @@ import polars as pl
 from medvl.benchmark.item import ITEM_SCHEMA, Item, frame_to_items, items_to_frame
 from medvl.errors import DataError, StorageError
 
-SCHEMA_VERSION = 2  # 2: the card carries its own hash
+SCHEMA_VERSION = 3  # 2: the card carries its own hash; 3: it lists leaks with source, side and what was done
 ITEMS_FILE = "items.parquet"
 CARD_FILE = "card.json"
 REQUIRED_CARD_KEYS = ("schema_version", "name", "settings", "sources", "counts", "fingerprints")
@@ -185,7 +185,7 @@ def read_benchmark(folder: Path) -> Benchmark:
             f"{path} is not the file that {CARD_FILE} describes (changed or cut short); "
             "delete the folder and build again"
         )
-    frame = pl.read_parquet(path)
+    frame = pl.read_parquet(path, glob=False)
     if dict(frame.schema) != {name: pl.Schema({name: kind})[name] for name, kind in ITEM_SCHEMA.items()}:
         raise DataError(
             f"{path} has columns {frame.columns}, expected {list(ITEM_SCHEMA)}; delete the folder and build again"

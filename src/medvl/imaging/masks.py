@@ -244,4 +244,6 @@ def _array_levels(path: Path, array: str) -> npt.NDArray[Any]:
 def _luma(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.ndim == 2:
         return values
+    if values.shape[2] == 1:
+        return values[:, :, 0]
     return np.asarray(Image.fromarray(np.asarray(values[:, :, :3], dtype=np.uint8)).convert("L"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -31,6 +32,24 @@ def sources_table(card: Mapping[str, Any]) -> Table:
     return table
 
 
+def reading_table(card: Mapping[str, Any]) -> Table | None:
+    """How many pictures each rule of reading touched, by source; None where none touched any."""
+    touched: dict[str, dict[str, int]] = defaultdict(dict)
+    for name, entry in card["sources"].items():
+        for rule, pictures in entry["reading"].items():
+            touched[rule][name] = pictures
+    if not touched:
+        return None
+    table = Table(title="how pictures were read", title_justify="left", caption_justify="left")
+    table.add_column("rule", no_wrap=True)
+    table.add_column("pictures", justify="right")
+    table.add_column("of which", overflow="fold")
+    for rule, counts in sorted(touched.items()):
+        table.add_row(rule, f"{sum(counts.values()):,}", ", ".join(f"{name} {n:,}" for name, n in counts.items()))
+    table.caption = "rules: docs/datasets.md"
+    return table
+
+
 def source_notes(card: Mapping[str, Any]) -> Iterator[str]:
     """Sentences about what is missing, partial, broken or to be read with care."""
     for name, entry in card["sources"].items():
@@ -47,7 +66,10 @@ def source_notes(card: Mapping[str, Any]) -> Iterator[str]:
         if entry["broken"]:
             yield f"{name}: {len(entry['broken'])} broken pictures left out, the first: {entry['broken'][0]}"
         if entry["leaked"]:
-            yield f"{name}: {entry['leaked']} pictures dropped because a copy lies on another side of the split"
+            yield (
+                f"{name}: {entry['leaked']} pictures dropped because a copy, or a picture of their group, lies on "
+                "another side of the split; medvl check lists them"
+            )
         yield from (f"{name}: {warning}" for warning in entry["warnings"])
         if entry["items"]:
             yield from (f"{name}, known flaw: {flaw}" for flaw in entry.get("flaws", ()))

@@ -8,7 +8,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from medvl.reporting.build_table import source_notes, sources_table
+from medvl.reporting.build_table import reading_table, source_notes, sources_table
 from medvl.reporting.tables import rate
 
 
@@ -16,6 +16,13 @@ def benchmark(console: Console, card: Mapping[str, Any]) -> None:
     """Print what each source gave and what is missing, from `card.json`."""
     console.print(sources_table(card))
     notes(console, source_notes(card))
+
+
+def readings(console: Console, card: Mapping[str, Any]) -> None:
+    """Print what the rules of reading did to pictures, from `card.json`; nothing where they did nothing."""
+    table = reading_table(card)
+    if table is not None:
+        console.print(table)
 
 
 def notes(console: Console, sentences: Iterable[str]) -> None:

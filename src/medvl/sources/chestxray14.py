@@ -18,17 +18,19 @@ from pathlib import Path
 
 from medvl.errors import DataError
 from medvl.imaging.ages import age_in_years
-from medvl.imaging.reading import picture_size
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import ARCHIVE_ENDINGS, entry, list_files
+from medvl.sources.locate import ARCHIVE_ENDINGS, entry, list_files, not_unpacked, or_archive
 from medvl.sources.loose_tables import find_table, find_table_folder, read_loose_table
 from medvl.sources.record import Box, Domain, Record, Source, SourceScan, Split, Structure, Task
-from medvl.sources.row_checks import is_number
+from medvl.sources.row_checks import file_name_of, is_number
+from medvl.sources.sizes import size_if_readable
 
 TABLES = ("Data_Entry_2017_v2020.csv", "Data_Entry_2017.csv", "sample_labels.csv")
 """The first that lies in the folder is read."""
 COLUMNS = ("Image Index", "Finding Labels", "Patient ID", "Patient Age", "Patient Gender", "View Position")
 BOX_TABLE = "BBox_List_2017.csv"
+ARCHIVES = ("images_0", "chestxray14", "chest-xrays", "cxr8")
+"""Words in the names of archives: the publisher's parts, what users and Kaggle call all of them."""
 TRAIN_LIST, TEST_LIST = "train_val_list.txt", "test_list.txt"
 
 FINDINGS = (
@@ -72,8 +74,8 @@ class _Boxes:
 
 
 def find(root: Path) -> Path | None:
-    """Folder with one of the tables, at most two levels below the root, or None."""
-    return find_table_folder(root, TABLES)
+    """Folder with one of the tables, at most two levels below the root, or with an archive, or None."""
+    return or_archive(find_table_folder(root, TABLES), root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -83,17 +85,22 @@ def scan(folder: Path) -> SourceScan:
         folder: Folder that `find` gave.
 
     Returns:
-        One record per row, in table order, present or not, with all 14 findings and the boxes of the box list.
+        One record per row, in table order, present or not, with all 14 findings and the boxes of the box list. No
+        record and a warning where only archives are there.
 
     Raises:
         DataError: A table or list is broken, a value is unknown, a picture's name and its patient differ, two rows of
             one picture disagree, or a box leaves its picture.
     """
+    table = find_table(folder, TABLES)
+    if table is None:
+        expected = f"the table {folder / TABLES[0]} and the pictures beside it. Get the table and unpack the archives."
+        return SourceScan([], not_unpacked(folder, ARCHIVES, expected)[:1])
     warnings: list[str] = []
     files, archives = _pictures(folder)
     sides = _sides(folder, warnings)
     boxes = _boxes(folder)
-    records, rows = _records(folder, files, sides, boxes, warnings)
+    records, rows = _records(table, files, sides, boxes, warnings)
     if archives and not all(record.is_present for record in records):
         warnings.append(
             f"{folder}: pictures are absent and {len(archives)} archive(s) lie there ({archives[0].name}); "
@@ -107,14 +114,13 @@ def scan(folder: Path) -> SourceScan:
 
 
 def _records(
-    folder: Path,
+    path: Path,
     files: Mapping[str, Path],
     sides: Mapping[str, Split],
     boxes: _Boxes | None,
     warnings: list[str],
 ) -> tuple[list[Record], dict[str, int]]:
     """Records in table order, and the lower-case names of their pictures -> index."""
-    path = find_table(folder, TABLES) or folder / TABLES[0]
     table = read_loose_table(path, COLUMNS)
     structures = boxes.structures if boxes is not None else {}
     # Rows share a few hundred combinations of labels and of facts: each is parsed and stored once.
@@ -124,11 +130,12 @@ def _records(
     records: list[Record] = []
     odd_ages: Counter[str] = Counter()
     repeated: list[str] = []
-    absent = folder / "images"
+    absent = path.parent / "images"
     pick = itemgetter(*table.index)
     for number, fields in table.rows:
         name, labels, patient, age, sex, view = pick(fields)
         where = f"{path.name} row {number}"
+        name = file_name_of(name)
         key = name.casefold()
         if key in rows:
             if not _says_the_same(records[rows[key]], patient, findings.get(labels), metas.get((age, sex, view))):
@@ -179,8 +186,8 @@ def _says_the_same(record: Record, patient: str, findings: dict[str, bool] | Non
 
 def _wrong_patient(where: str, name: str, patient: str) -> DataError:
     return DataError(
-        f"{where}: expected an Image Index such as 00000001_000.png with its Patient ID 1, found {name!r} with "
-        f"{patient!r}. A shifted row mixes patients: correct it or use the table as published."
+        f"{where}: expected an Image Index such as 00000001_000.png with its Patient ID 1, found {name[:60]!r} with "
+        f"{patient[:60]!r}. A shifted row mixes patients: correct it or use the table as published."
     )
 
 
@@ -217,7 +224,7 @@ def _pictures(folder: Path) -> tuple[dict[str, Path], list[Path]]:
         for place in level:
             for key, path in list_files(place).items():
                 if key.endswith(".png"):
-                    if depth and PICTURE_NAME.fullmatch(key):
+                    if depth:
                         files.setdefault(key, path)
                 elif PICTURE_FOLDER.fullmatch(key):
                     deeper.append(path)
@@ -317,11 +324,8 @@ def _check_boxes(records: list[Record], rows: Mapping[str, int], boxes: _Boxes, 
     what = "with a box of a finding that the picture's row does not name; kept as drawn."
     warnings += warn_of(table, strange, "picture", what)
     for record in [record for record in boxed if record.is_present][:PICTURES_MEASURED]:
-        try:
-            size = picture_size(record.picture)
-        except DataError:
-            continue  # the build reads every picture and lists this one as broken
-        if size != (SIDE_PX, SIDE_PX):
+        size = size_if_readable(record.picture)
+        if size not in (None, (SIDE_PX, SIDE_PX)):
             warnings.append(
                 f"{record.picture} has {size[0]} x {size[1]} px instead of {SIDE_PX} x {SIDE_PX}: no box of this "
                 "resized copy is used, because it is not known how the pictures were cut."

@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from medvl.sources.listing import warn_of, without_structures
-from medvl.sources.locate import entry, find_archives, find_folder, find_inside, list_files, not_unpacked
+from medvl.sources.locate import entry, find_folder, find_inside, list_pictures, not_unpacked, or_archive
 from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Structure, Task
 
 FOLDER = "Fetal Abdominal Structures Segmentation Dataset Using Ultrasonic Images"
@@ -30,10 +30,7 @@ PICTURE_NAME = re.compile(r"(?P<patient>P\d+)_IMG\d+", re.IGNORECASE)
 def find(root: Path) -> Path | None:
     """Folder that holds pictures and arrays, or the archive that would hold them, or None."""
     home = find_folder(root, [PICTURES, MASKS]) or find_inside(root, FOLDER, [PICTURES])
-    if home is not None:
-        return home
-    archives = find_archives(root, ARCHIVES)
-    return archives[0].parent if archives else None
+    return or_archive(home, root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -65,11 +62,11 @@ def scan(folder: Path) -> SourceScan:
 def _stems(folder: Path, part: str, ending: str, warnings: list[str]) -> dict[str, Path]:
     """Name without extension -> file, for one of the two folders; warns of archives and of foreign names."""
     home = entry(folder, part) or folder / part
-    files = list_files(home)
+    files = list_pictures(home, (ending,))
     if not files:
         advice = "Unpack it there, and the archive inside it."
         warnings += not_unpacked(folder, [part, *ARCHIVES], f"the folder {home}. {advice}")[:1]
-    stems = {path.stem: path for path in files.values() if path.suffix.casefold() == ending}
+    stems = {path.stem: path for path in files.values()}
     strangers = [path.name for stem, path in stems.items() if not PICTURE_NAME.fullmatch(stem)]
     warnings += warn_of(home, strangers, "file", "not named as the dataset names its files; left out.")
     return {stem: path for stem, path in stems.items() if PICTURE_NAME.fullmatch(stem)}

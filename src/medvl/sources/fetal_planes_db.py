@@ -11,13 +11,15 @@ from pathlib import Path
 
 from medvl.errors import DataError
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_folder, list_pictures, not_unpacked
+from medvl.sources.locate import entry, find_folder, list_pictures, not_unpacked, or_archive
 from medvl.sources.record import Domain, Record, Source, SourceScan, Split, Task
-from medvl.sources.row_checks import check_known, check_patient, unique_rows
+from medvl.sources.row_checks import check_known, check_patient, file_name_of, unique_rows
 from medvl.sources.tables import TableRow, read_table
 
 TABLE = "FETAL_PLANES_DB_data.csv"
 COLUMNS = ("Image_name", "Patient_num", "Plane", "Brain_plane", "Operator", "US_Machine", "Train")
+ARCHIVES = ("fetal_planes",)
+"""Words in the name of the archive."""
 
 BRAIN = "Fetal brain"
 OTHER = "Other"
@@ -30,8 +32,8 @@ PICTURE_NAME = re.compile(r"Patient(?P<patient>\d+)_Plane\d+_\d+_of_\d+", re.IGN
 
 
 def find(root: Path) -> Path | None:
-    """Folder with the table, at most two levels below the root, or None."""
-    return find_folder(root, [TABLE])
+    """Folder with the table, at most two levels below the root, or with its archive, or None."""
+    return or_archive(find_folder(root, [TABLE]), root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -42,13 +44,16 @@ def scan(folder: Path) -> SourceScan:
 
     Returns:
         One record per picture of the table, in table order, present or not. The raw label is the brain plane where the
-        table names one, else the plane; pictures of plane `Other` carry no label.
+        table names one, else the plane; pictures of plane `Other` carry no label. No record and a warning where only
+        the archive is there.
 
     Raises:
         DataError: The table is broken, a value is unknown, a picture's name and its patient differ, or two rows of one
             picture disagree.
     """
-    table = entry(folder, TABLE) or folder / TABLE
+    table = entry(folder, TABLE)
+    if table is None:
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the table {folder / TABLE}. Unpack it there."))
     home = entry(folder, "Images") or folder / "Images"
     files = list_pictures(home, (".png",))
     warnings: list[str] = []
@@ -63,7 +68,7 @@ def scan(folder: Path) -> SourceScan:
 
 
 def _name(row: TableRow) -> str:
-    return re.sub(r"\.png$", "", row["Image_name"], flags=re.IGNORECASE)
+    return re.sub(r"\.png$", "", file_name_of(row["Image_name"]), flags=re.IGNORECASE)
 
 
 def _record(row: TableRow, home: Path, files: dict[str, Path]) -> Record:

@@ -13,22 +13,25 @@ import re
 from pathlib import Path
 
 from medvl.errors import DataError
-from medvl.imaging.reading import picture_size
 from medvl.sources.listing import warn_of, without_structures
-from medvl.sources.locate import entry, find_any, list_files, not_unpacked
+from medvl.sources.locate import entry, find_any, list_files, list_pictures, not_unpacked, or_archive
 from medvl.sources.record import Box, Domain, MaskFile, Record, Source, SourceScan, Split, Structure, Task
+from medvl.sources.sizes import size_if_readable
 
 # The benchmark carves its own validation part from the training side.
 SETS = {"training": Split.TRAIN, "validation": Split.TRAIN, "testing": Split.TEST}
 RECTANGLES, ELLIPSES, MASKS = "annfiles_rectangle", "annfiles_ellipse", "annfiles_mask"
 LABELS = ("cardiac", "thorax")
+ARCHIVES = ("focus-dataset", "focus_dataset", "14597550")
+"""Words in the name of the archive: its title, its number at the publisher."""
 
 PICTURE_NAME = re.compile(r"\d+\.png", re.IGNORECASE)
 
 
 def find(root: Path) -> Path | None:
-    """Folder with the annotations of at least one set, at most two levels below the root, or None."""
-    return find_any(root, [f"{name}/{kind}" for name in SETS for kind in (RECTANGLES, ELLIPSES, MASKS)])
+    """Folder with the annotations of a set, at most two levels below the root, or with the archive, or None."""
+    folder = find_any(root, [f"{name}/{kind}" for name in SETS for kind in (RECTANGLES, ELLIPSES, MASKS)])
+    return or_archive(folder, root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -40,18 +43,22 @@ def scan(folder: Path) -> SourceScan:
         folder: Folder that `find` gave.
 
     Returns:
-        One record per picture and per annotation without a picture, set by set, in name order.
+        One record per picture and per annotation without a picture, set by set, in name order. No record and a warning
+        where only the archive is there.
 
     Raises:
         DataError: A line of an annotation file cannot be read, names an unknown class, or marks nothing of the picture.
     """
+    if not any(entry(folder, name) for name in SETS):
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the folders {', '.join(SETS)}. Unpack it there."))
     warnings: list[str] = []
     return SourceScan([record for name in SETS for record in _scan_set(folder, name, warnings)], warnings)
 
 
 def _scan_set(folder: Path, set_name: str, warnings: list[str]) -> list[Record]:
     home = entry(folder, set_name) or folder / set_name
-    files = {part: list_files(entry(home, part) or home / part) for part in ("images", RECTANGLES, ELLIPSES, MASKS)}
+    places = {part: entry(home, part) or home / part for part in ("images", RECTANGLES, ELLIPSES, MASKS)}
+    files = {part: list_files(place) for part, place in places.items()} | {"images": list_pictures(places["images"])}
     if not any(files.values()):
         packed = not_unpacked(folder, [set_name], f"the folder {home}. Unpack it there.")
         warnings += packed[:1] or [f"{folder}: no folder {set_name}; its pictures cannot be counted."]
@@ -60,6 +67,8 @@ def _scan_set(folder: Path, set_name: str, warnings: list[str]) -> list[Record]:
     records = [_record(home, set_name, number, files) for number in sorted(numbers) if number.isdecimal()]
     bare = without_structures(records)
     warnings += warn_of(home, bare, "picture", "without an annotation; no question is asked on them.")
+    strangers = [path.name for name, path in files["images"].items() if not PICTURE_NAME.fullmatch(name)]
+    warnings += warn_of(places["images"], strangers, "picture", "not named as the dataset names them; left out.")
     return records
 
 
@@ -79,7 +88,7 @@ def _record(home: Path, set_name: str, number: str, files: dict[str, dict[str, P
 
 
 def _structures(number: str, picture: Path | None, files: dict[str, dict[str, Path]]) -> tuple[Structure, ...]:
-    size = None if picture is None else picture_size(picture)
+    size = None if picture is None else size_if_readable(picture)
     ellipses, rectangles = (files[part].get(f"{number}.txt") for part in (ELLIPSES, RECTANGLES))
     if ellipses is not None:
         return tuple(_read_lines(ellipses, 6, size))
@@ -91,8 +100,13 @@ def _structures(number: str, picture: Path | None, files: dict[str, dict[str, Pa
 
 
 def _read_lines(path: Path, columns: int, size: tuple[int, int] | None) -> list[Structure]:
+    try:
+        lines = path.read_text("utf-8-sig", errors="replace").splitlines()
+    except OSError as error:
+        reason = error.strerror or error
+        raise DataError(f"{path}: the annotation cannot be opened ({reason}). Complete the copy.") from error
     structures = []
-    for number, line in enumerate(path.read_text("utf-8-sig", errors="replace").splitlines(), start=1):
+    for number, line in enumerate(lines, start=1):
         fields = line.split()
         if not fields:
             continue
@@ -111,10 +125,11 @@ def _numbers_and_label(fields: list[str], columns: int, where: str) -> tuple[lis
         numbers = []
     if len(fields) != columns or len(numbers) != first or not all(map(math.isfinite, numbers)):
         form = "8 corner numbers, class and difficulty" if columns == 10 else "centre, half axes, degrees and class"
-        raise DataError(f"{where}: expected {form}, found {' '.join(fields)!r}. Use the file as published.")
+        raise DataError(f"{where}: expected {form}, found {' '.join(fields)[:60]!r}. Use the file as published.")
     if fields[first] not in LABELS:
         raise DataError(
-            f"{where}: expected the class {' or '.join(LABELS)}, found {fields[first]!r}. Use the file as published."
+            f"{where}: expected the class {' or '.join(LABELS)}, found {fields[first][:60]!r}. "
+            "Use the file as published."
         )
     return numbers, fields[first]
 
@@ -132,7 +147,7 @@ def _around_ellipse(numbers: list[float]) -> Box:
 
 
 def _clip(box: Box, size: tuple[int, int] | None, where: str) -> Box:
-    """The part of a box inside the picture; an absent picture has no right and lower border."""
+    """The part of a box inside the picture; one of unknown size has no right and lower border."""
     width, height = size or (math.inf, math.inf)
     x0, y0, x1, y1 = max(box[0], 0.0), max(box[1], 0.0), min(box[2], width), min(box[3], height)
     if x0 >= x1 or y0 >= y1:

@@ -15,15 +15,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from medvl.errors import DataError
 from medvl.sources.cvat import CvatImage, read_cvat
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_where, list_pictures, not_unpacked, subfolders
+from medvl.sources.locate import entry, find_where, list_pictures, not_unpacked, or_archive, subfolders
 from medvl.sources.record import Domain, Record, Source, SourceScan, Structure, Task
 from medvl.sources.row_checks import check_known, file_name_of
+from medvl.sources.sizes import size_if_readable
 
 POSES = ("hdvb", "hdvf", "huvb", "huvf")
 BOX_LABELS = ("head", "abdomen", "arm", "legs")
@@ -31,8 +32,10 @@ PLANES = ("AC_PLANE", "BPD_PLANE", "FL_PLANE")
 NO_PLANE = "NO_PLANE"
 
 FILE = "annotations.xml"
+ARCHIVES = ("fpus",)
+"""Words in the name of an archive of all parts."""
 USE_AS_PUBLISHED = "Correct the file or use it as published."
-FRAME_NAME = re.compile(r"frame_(\d+)\.png", re.IGNORECASE)
+FRAME_NAME = re.compile(r"frame_(\d{1,9})\.png", re.IGNORECASE)
 STREAM_NAME = re.compile(rf"stream_(?P<pose>{'|'.join(POSES)})_[a-z]+_[hv]", re.IGNORECASE)
 LAST_NUMBER = re.compile(r"(?P<before>.*?)(?P<number>\d+)\D*")
 
@@ -51,8 +54,8 @@ class _Stream:
 
 
 def find(root: Path) -> Path | None:
-    """Folder of either layout, at most two levels below the root, or None."""
-    return find_where(root, _holds_dataset)
+    """Folder of either layout, at most two levels below the root, or with the archive, or None."""
+    return or_archive(find_where(root, _holds_dataset), root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -74,7 +77,7 @@ def scan(folder: Path) -> SourceScan:
         records += _scan_stream(folder, stream, warnings)
     planes = _scan_planes(folder, warnings)
     if not any(record.is_present for record in [*records, *planes]):
-        words = ["fpus", "archive", "dataset", "four_poses"]
+        words = [*ARCHIVES, "archive", "dataset", "four_poses"]
         warnings += not_unpacked(folder, words, "pictures, found none. Unpack it there.")[:1]
     return SourceScan(records + planes, warnings)
 
@@ -121,11 +124,29 @@ def _scan_stream(folder: Path, stream: _Stream, warnings: list[str]) -> list[Rec
         number: _frame_record(folder, stream, number, tagged.get(number), boxed.get(number), on_disk.get(number))
         for number in sorted(listed | on_disk.keys())
     }
+    if not _have_their_size(tagged | boxed, on_disk, warnings):
+        records = {number: replace(record, structures=()) for number, record in records.items()}
     if listed:
         _warn_of_labels(stream, records, listed, warnings)
     strangers = [path.name for name, path in files.items() if not FRAME_NAME.fullmatch(name)]
     warnings += warn_of(stream.name, strangers, "picture", "not named as the frames are; left out.")
     return list(records.values())
+
+
+def _have_their_size(frames: Mapping[int, CvatImage], on_disk: Mapping[int, Path], warnings: list[str]) -> bool:
+    """Whether boxes are counted in the pixels of the pictures. Copies are resized as a whole or not at all."""
+    for number, image in sorted(frames.items()):
+        size = size_if_readable(on_disk[number]) if number in on_disk and image.boxes else None
+        if size is None:
+            continue
+        if size == (image.width, image.height):
+            return True
+        warnings.append(
+            f"{on_disk[number]} has {size[0]} x {size[1]} px, its boxes are counted in {image.width} x {image.height} "
+            "px: no box of this stream is used. Copy the pictures as published."
+        )
+        return False
+    return True
 
 
 def _warn_of_labels(
@@ -153,7 +174,9 @@ def _read_frames(path: Path | None) -> dict[int, CvatImage]:
         match = FRAME_NAME.fullmatch(name)
         where = f"{path.parent.name}/{FILE}" if path is not None else ""
         if match is None:
-            raise DataError(f"{where}: expected frame names such as frame_000012.png, found {image.name!r} in {path}.")
+            raise DataError(
+                f"{where}: expected frame names such as frame_000012.png, found {image.name[:60]!r} in {path}."
+            )
         if int(match[1]) in frames:
             raise DataError(f"{where}: expected each frame once, found {name} again. Correct {path}.")
         frames[int(match[1])] = image

@@ -12,12 +12,15 @@ from pathlib import Path
 
 from medvl.errors import DataError
 from medvl.sources.listing import warn_of, without_structures
-from medvl.sources.locate import entry, find_folder, list_files, not_unpacked
+from medvl.sources.locate import entry, find_folder, list_pictures, not_unpacked, or_archive
 from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Split, Structure, Task
+from medvl.sources.row_checks import file_name_of
 from medvl.sources.tables import read_table
 
 TRAINING_TABLE = "training_set_pixel_size_and_HC.csv"
 TEST_TABLE = "test_set_pixel_size.csv"
+ARCHIVES = ("hc18",)
+"""Words in the name of an archive of all parts."""
 LABEL = "fetal head"
 """Raw label of every annotation; the dataset writes none, its description names the fetal head."""
 
@@ -26,8 +29,8 @@ ANNOTATION_ENDING = "_annotation.png"
 
 
 def find(root: Path) -> Path | None:
-    """Folder with the training table, at most two levels below the root, or None."""
-    return find_folder(root, [TRAINING_TABLE])
+    """Folder with the training table, at most two levels below the root, or with the archive, or None."""
+    return or_archive(find_folder(root, [TRAINING_TABLE]), root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -38,11 +41,13 @@ def scan(folder: Path) -> SourceScan:
 
     Returns:
         One record per table row (picture present or not) and per picture without a row. Test pictures carry neither
-        labels nor structures.
+        labels nor structures. No record and a warning where only the archive is there.
 
     Raises:
         DataError: A table is broken, or names a picture twice or in a form that the dataset does not use.
     """
+    if entry(folder, TRAINING_TABLE) is None:
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the table {folder / TRAINING_TABLE}. Unpack it there."))
     warnings: list[str] = []
     records = _scan_set(folder, "training_set", TRAINING_TABLE, Split.TRAIN, warnings)
     records += _scan_set(folder, "test_set", TEST_TABLE, Split.TEST, warnings)
@@ -51,7 +56,7 @@ def scan(folder: Path) -> SourceScan:
 
 def _scan_set(folder: Path, set_name: str, table_name: str, split: Split, warnings: list[str]) -> list[Record]:
     home = entry(folder, set_name) or folder / set_name
-    files = list_files(home)
+    files = list_pictures(home, (".png",))
     if not files:
         warnings += not_unpacked(folder, [set_name], f"the folder {home}. Unpack it there.")[:1]
     rows = _rows(folder, table_name, warnings)
@@ -77,7 +82,7 @@ def _rows(folder: Path, table_name: str, warnings: list[str]) -> dict[str, str]:
     rows: dict[str, str] = {}
     seen: set[str] = set()
     for row in read_table(table, ["filename"]):
-        name = row["filename"]
+        name = file_name_of(row["filename"])
         if not PICTURE_NAME.fullmatch(name):
             raise DataError(
                 f"{row.where}: expected a file name such as 010_HC.png or 010_2HC.png, found {name!r}. "
@@ -116,7 +121,7 @@ def _warn_of_strays(home: Path, files: dict[str, Path], warnings: list[str]) -> 
         if name.endswith(ANNOTATION_ENDING) and PICTURE_NAME.fullmatch(name.replace(ANNOTATION_ENDING, ".png")):
             if name.replace(ANNOTATION_ENDING, ".png") not in files:
                 orphans.append(path.name)
-        elif name.endswith(".png"):
+        else:
             strangers.append(path.name)
     warnings += warn_of(home, orphans, "annotation", "without a picture.")
     warnings += warn_of(home, strangers, "file", "not named as the dataset names its pictures; left out.")

@@ -5,30 +5,42 @@ Images`, each with the pictures at 959 x 661 px and nested zips of the annotatio
 coloured masks, `SegmentationClass/*.png` with a `labelmap.txt` beside it, unpacked into a folder of its own
 (`Trans-thalamic-Segmentation`, ...) or straight into the plane's folder. Without them the COCO copy is read,
 `annotations/instances_default.json`. CSP is green in the three planes and yellow in the diverse images.
+
+The pictures are brain planes of FETAL_PLANES_DB and pictures of HC18's training set (the only one with repeats such as
+`010_2HC`), and their names kept the numbers of patients and subjects: the groups are those of these two sources. FOCUS
+and the Ultrasound Fetus Dataset reuse pictures of them too, under numbers of their own, which cannot be compared; there
+only the search for near-identical pictures sees it.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from medvl.errors import DataError
-from medvl.sources.listing import warn_of, without_structures
+from medvl.imaging.reading import read_picture
+from medvl.sources.fetal_planes_db import FETAL_PLANES_DB
+from medvl.sources.hc18 import HC18
+from medvl.sources.listing import counted, warn_of, without_structures
 from medvl.sources.locate import entry, find_any, find_archives, list_pictures, not_unpacked, subfolders
 from medvl.sources.record import Box, Domain, MaskFile, Record, Source, SourceScan, Structure, Task
 from medvl.sources.row_checks import file_name_of
 
 Colour = tuple[int, int, int]
 
-RED, GREEN, BLUE, YELLOW = (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0)
+BLACK, RED, GREEN, BLUE, YELLOW = (0, 0, 0), (255, 0, 0), (0, 255, 0), (0, 0, 255), (255, 255, 0)
 LABELS = ("Brain", "CSP", "LV")
 MASKS = "SegmentationClass"
 COCO = "annotations/instances_default.json"
 
-PICTURE_NAME = re.compile(r"(?:(?P<patient>Patient\d+)_.*|(?P<hc18>\d+)_\d?HC)\.png", re.IGNORECASE)
+PICTURE_NAME = re.compile(r"(?:Patient(?P<patient>\d+)_.*|(?P<hc18>\d+)_\d?HC)\.png", re.IGNORECASE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,7 +84,7 @@ def find(root: Path) -> Path | None:
 
 
 def scan(folder: Path) -> SourceScan:
-    """List pictures and masks of the parts that are there; masks are not opened.
+    """List pictures and masks of the parts that are there. Masks are opened to see whether their colours are known.
 
     Args:
         folder: Folder that `find` gave.
@@ -103,7 +115,41 @@ def _scan_part(folder: Path, part: Part, warnings: list[str]) -> list[Record]:
     records = [_record(part, name, place, files.get(key), marked.get(key, ())) for key, name in sorted(names.items())]
     bare = without_structures(records)
     warnings += warn_of(home, bare, "picture", "without an annotation; no structure is asked about.")
+    warnings += _warn_of_colours(home, records)
     return records
+
+
+def _warn_of_colours(home: Path, records: Sequence[Record]) -> list[str]:
+    """A sentence about masks of one part with colours that none of its structures has."""
+    colours: dict[Path, dict[Colour, str]] = {}
+    for structure in (s for record in records if record.is_present for s in record.structures):
+        mask = structure.mask
+        if mask is not None and mask.colour is not None:
+            colours.setdefault(mask.path, {BLACK: "background"})[mask.colour] = structure.label
+    with ThreadPoolExecutor() as pool:
+        found = dict(zip(colours, pool.map(_unknown_colours, colours, colours.values()), strict=True))
+    strange = [path.name for path, unknown in found.items() if unknown]
+    if not strange:
+        return []
+    often = Counter(colour for unknown in found.values() for colour in unknown)
+    named = ", ".join(f"{colour} in {count}" for colour, count in often.most_common(3))
+    more = f" and {len(often) - 3} more colours" if len(often) > 3 else ""
+    known = ", ".join(f"{label} {colour}" for colour, label in next(iter(colours.values())).items())
+    return [
+        f"{home}: {counted(strange, 'mask')} with colours that stand for nothing ({named}{more}); expected {known}. "
+        "What they mark is not asked about: use the masks as published, with their labelmap.txt."
+    ]
+
+
+def _unknown_colours(path: Path, known: dict[Colour, str]) -> set[Colour]:
+    try:
+        shown = read_picture(path)
+    except DataError:  # the build reads every mask again and names the broken ones
+        return set()
+    codes = (shown[..., 0].astype(np.uint32) << 16) | (shown[..., 1].astype(np.uint32) << 8) | shown[..., 2]
+    expected = [red << 16 | green << 8 | blue for red, green, blue in known]
+    codes = codes[~np.isin(codes, expected)]
+    return {(code >> 16, code >> 8 & 255, code & 255) for code in np.unique(codes).tolist()}
 
 
 def _record(part: Part, name: str, place: Path, picture: Path | None, structures: tuple[Structure, ...]) -> Record:
@@ -119,7 +165,7 @@ def _record(part: Part, name: str, place: Path, picture: Path | None, structures
         source=HEAD_BIOMETRY.name,
         record_id=where,
         picture=picture or place / name,
-        group=match["patient"] or f"hc18_{match['hc18']}",
+        group=f"{FETAL_PLANES_DB.name}:{match['patient']}" if match["patient"] else f"{HC18.name}:{match['hc18']}",
         domain=Domain.CLINICAL,
         labels={Task.PI: part.plane} if part.plane else {},
         structures=structures,
@@ -223,16 +269,18 @@ HEAD_BIOMETRY = Source(
     licence="CC BY 4.0",
     is_redistributable=True,
     published_pictures=3832,
-    group_rule="The patient number in the file name, or the HC18 subject number in it (Patient00168, hc18_010).",
+    group_rule="The patient number of FETAL_PLANES_DB or the subject number of HC18 in the file name (Patient00168, "
+    "010_HC); one group with the same patient or subject in these sources.",
     citation="Alzubaidi et al., Large-scale annotation dataset for fetal head biometry in ultrasound images, "
     "Data in Brief 51: 109708, 2023",
     tasks=(Task.PI, Task.VG),
     find=find,
     scan=scan,
     flaws=(
-        "The pictures are those of FETAL_PLANES_DB (brain planes) and HC18 at another size: the same patients are in "
-        "those sources, and the leak audit finds equal pictures only.",
+        "The pictures are those of FETAL_PLANES_DB (brain planes) and HC18 (training set) at another size: built "
+        "together with them, each patient stays on one side, but the benchmark holds most of these pictures twice.",
         "CSP is green in the masks of the three planes and yellow in those of the diverse images.",
     ),
+    shares_groups_with=(FETAL_PLANES_DB.name, HC18.name),
 )
 """The source. It publishes no split."""

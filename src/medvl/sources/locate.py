@@ -80,6 +80,17 @@ def find_archives(root: Path, words: Sequence[str], depth: int = DEPTH) -> list[
     ]
 
 
+def or_archive(folder: Path | None, root: Path, words: Sequence[str]) -> Path | None:
+    """The folder of a dataset, or where there is none that of the first archive that `find_archives` finds, or None.
+
+    Its scan can then say which archive is not unpacked.
+    """
+    if folder is not None:
+        return folder
+    archives = find_archives(root, words)
+    return archives[0].parent if archives else None
+
+
 def not_unpacked(root: Path, words: Sequence[str], expected: str) -> list[str]:
     """A sentence for each archive that `find_archives` finds, for a scan that found nothing where it should be.
 

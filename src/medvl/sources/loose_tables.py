@@ -38,6 +38,7 @@ class LooseTable:
         return f"{self.path.name} row {number}"
 
 
+DELIMITERS = (",", ";", "\t")
 ENDINGS = ("", ".gz")
 """What may follow a table's name; plain comes before gzipped."""
 
@@ -54,11 +55,11 @@ def find_table(folder: Path, names: Sequence[str]) -> Path | None:
 
 
 def read_loose_table(path: Path, columns: Sequence[str], fields: int = 0) -> LooseTable:
-    """Read a comma-separated table with a header row.
+    """Read a table with a header row.
 
-    Names of columns are compared without case, blanks and underscores. Empty fields at the end of the header and of
-    rows do not count. A byte order mark is dropped, text that is not UTF-8 is read as Latin-1, blank rows are passed
-    over but counted.
+    The delimiter is the first of `DELIMITERS` under which the header holds the columns. Names of columns are compared
+    without case, blanks and underscores. Empty fields at the end of the header and of rows do not count. A byte order
+    mark is dropped, text that is not UTF-8 is read as Latin-1, blank rows are passed over but counted.
 
     Args:
         path: Text file, gzipped when its name ends in `.gz`.
@@ -69,38 +70,52 @@ def read_loose_table(path: Path, columns: Sequence[str], fields: int = 0) -> Loo
         DataError: The file is absent, damaged or no text, or a column is missing. While the rows are read: a row has
             too few fields or more than the header, quotes are not closed, or no row follows the header.
     """
-    reader = csv.reader(io.StringIO(_read_text(path), newline=""), strict=True)
-    try:
-        header = _without_empty_end([name.strip() for name in next(reader, [])])
-    except csv.Error as error:
-        raise broken_quotes(path, 1, ",", error) from error
-    known = [_plain(name) for name in header]
-    missing = [name for name in columns if _plain(name) not in known]
-    if missing:
+    text = _read_text(path)
+    readers = [csv.reader(io.StringIO(text, newline=""), delimiter=mark, strict=True) for mark in DELIMITERS]
+    headers = [_header(path, reader) for reader in readers]
+    known = [[_plain(name) for name in header] for header in headers]
+    wanted = [_plain(name) for name in columns]
+    chosen = next((i for i, names in enumerate(known) if set(wanted) <= set(names)), None)
+    if chosen is None:
+        split = [header for header in headers if len(header) > 1]
+        found = max(split, key=len, default=headers[0])
+        missing = [name for name, plain in zip(columns, wanted, strict=True) if plain not in map(_plain, found)]
         raise DataError(
             f"{path}: expected column(s) {', '.join(map(repr, missing))}, "
-            f"found {', '.join(map(repr, header)) or 'no header'}. Use the table as published."
+            f"found {', '.join(map(repr, found)) or 'no header'}. Use the table as published."
         )
-    index = tuple(known.index(_plain(name)) for name in columns)
-    return LooseTable(path, index, _rows(path, reader, len(header), max(fields, *(i + 1 for i in index))))
+    index = tuple(known[chosen].index(name) for name in wanted)
+    width = (max(fields, *(i + 1 for i in index)), len(headers[chosen]))
+    return LooseTable(path, index, _rows(path, readers[chosen], DELIMITERS[chosen], width))
 
 
-def _rows(path: Path, reader: Iterator[list[str]], header_fields: int, fields: int) -> Iterator[tuple[int, list[str]]]:
+def _header(path: Path, reader: Iterator[list[str]]) -> list[str]:
+    try:
+        return _without_empty_end([name.strip() for name in next(reader, [])])
+    except csv.Error as error:
+        raise broken_quotes(path, 1, DELIMITERS[0], error) from error
+
+
+def _rows(
+    path: Path, reader: Iterator[list[str]], delimiter: str, width: tuple[int, int]
+) -> Iterator[tuple[int, list[str]]]:
+    """Rows below the header; `width` is the least and the greatest number of fields."""
     number, is_empty = 1, True
+    least, most = width
     try:
         for number, raw in enumerate(reader, start=2):
             row = _without_empty_end([field.strip() for field in raw])
             if not row:
                 continue
-            if len(raw) < fields or len(row) > header_fields:
+            if len(raw) < least or len(row) > most:
                 raise DataError(
-                    f"{path.name} row {number}: expected {header_fields} fields as in the header, found {len(raw)}. "
+                    f"{path.name} row {number}: expected {most} fields as in the header, found {len(raw)}. "
                     f"Correct this row in {path}."
                 )
             is_empty = False
-            yield number, row if len(row) >= fields else row + [""] * (fields - len(row))
+            yield number, row if len(row) >= least else row + [""] * (least - len(row))
     except csv.Error as error:
-        raise broken_quotes(path, number + 1, ",", error) from error
+        raise broken_quotes(path, number + 1, delimiter, error) from error
     if is_empty:
         raise DataError(f"{path}: expected rows below the header, found none. Download the table again.")
 

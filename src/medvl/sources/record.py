@@ -118,7 +118,8 @@ class Record:
         source: Name of the source (`hc18`).
         record_id: Unique within the source and stable between copies of it (usually the relative path).
         picture: Absolute path. May be absent on disk, see `is_present`.
-        group: What must not cross a split (patient, video, exam, stream), as the dataset writes it.
+        group: What must not cross a split (patient, video, exam, stream), as the dataset writes it. A group of another
+            source (`Source.shares_groups_with`) is written `NAME:ID`, the id as that source writes it.
         domain: `clinical` or `phantom`.
         labels: Task -> raw label for picture-level tasks (PI, VC, FO, CD).
         structures: Marked structures for VG.
@@ -183,6 +184,9 @@ class Source:
         scan: Folder -> records. Raises DataError naming file and row.
         has_usable_official_split: False when the published split cannot be used (a side without labels).
         flaws: Known flaws, a sentence each; carried into the card and the report.
+        shares_groups_with: Names of sources whose patients (or videos, exams) this one holds too, under ids that can be
+            told to be theirs. Such a group is one group in all of them. Where ids were given anew it stays empty: then
+            only the search for near-identical pictures sees that two sources hold one patient.
     """
 
     name: str
@@ -198,3 +202,4 @@ class Source:
     scan: Callable[[Path], SourceScan]
     has_usable_official_split: bool = False
     flaws: tuple[str, ...] = ()
+    shares_groups_with: tuple[str, ...] = ()

@@ -39,13 +39,14 @@ def check_known(
         DataError: It is none of `known`.
     """
     if value not in known:
-        raise DataError(f"{where}: expected {what} to be one of {', '.join(known)}, found {value!r}. {advice}")
+        raise DataError(f"{where}: expected {what} to be one of {', '.join(known)}, found {value[:60]!r}. {advice}")
     return value
 
 
 def is_number(text: str, digits: str) -> bool:
     """Whether a text is this whole number, leading zeros aside (`7` is `0007`)."""
-    return re.fullmatch(r"[0-9]+", text) is not None and int(text) == int(digits)
+    # Compared as texts, because Python turns only so many digits into a number.
+    return re.fullmatch(r"[0-9]+", text) is not None and text.lstrip("0") == digits.lstrip("0")
 
 
 def check_patient(row: TableRow, column: str, digits: str, name: str) -> None:
@@ -62,8 +63,8 @@ def check_patient(row: TableRow, column: str, digits: str, name: str) -> None:
     """
     if not is_number(row[column], digits):
         raise DataError(
-            f"{row.where}: expected {column} {int(digits)} as in the name {name}, found {row[column]!r}. "
-            "A shifted row mixes patients: correct it or use the table as published."
+            f"{row.where}: expected {column} {digits.lstrip('0') or '0'} as in the name {name}, "
+            f"found {row[column][:60]!r}. A shifted row mixes patients: correct it or use the table as published."
         )
 
 

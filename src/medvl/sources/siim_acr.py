@@ -17,14 +17,17 @@ from pathlib import Path
 
 from medvl.errors import DataError
 from medvl.sources.listing import counted, warn_of
-from medvl.sources.locate import entry, find_archives
+from medvl.sources.locate import entry, find_archives, not_unpacked, or_archive
 from medvl.sources.loose_tables import find_table, find_table_folder, read_loose_table
 from medvl.sources.record import Domain, Record, Source, SourceScan, Structure, Task
 from medvl.sources.rle import Runs, decode_runs, runs_area, runs_box, union_runs
+from medvl.sources.row_checks import file_name_of
 
 TABLES = ("stage_2_train.csv", "train-rle.csv")
 """Stage 2 holds all rows of stage 1 and is read where both lie."""
 COLUMNS = ("ImageId", "EncodedPixels")
+ARCHIVES = ("siim",)
+"""Words in the name of the archive."""
 PICTURE_FOLDERS = ("dicom-images-train", "dicom-images-test", "stage_2_images")
 NEGATIVE = "-1"
 LABEL = "pneumothorax"
@@ -54,8 +57,8 @@ class _Labelled:
 
 
 def find(root: Path) -> Path | None:
-    """Folder with one of the tables, at most two levels below the root, or None."""
-    return find_table_folder(root, TABLES)
+    """Folder with one of the tables, at most two levels below the root, or with the archive, or None."""
+    return or_archive(find_table_folder(root, TABLES), root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -66,13 +69,15 @@ def scan(folder: Path) -> SourceScan:
 
     Returns:
         One record per picture of the table, in table order, present or not. Pictures with pneumothorax carry one
-        structure: the box around all their masks together.
+        structure: the box around all their masks together. No record and a warning where only the archive is there.
 
     Raises:
         DataError: The table is broken, a code is no mask of the picture, or rows of one picture disagree.
     """
     warnings: list[str] = []
-    path = find_table(folder, TABLES) or folder / TABLES[1]
+    path = find_table(folder, TABLES)
+    if path is None:
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the table {folder / TABLES[0]}. Unpack it there."))
     rows = _rows(path)
     files = _pictures(folder, rows, warnings)
     headers = {key: _header(files[key]) for key in rows if key in files}
@@ -92,7 +97,7 @@ def _rows(path: Path) -> dict[str, _Labelled]:
     table = read_loose_table(path, COLUMNS)
     rows: dict[str, _Labelled] = {}
     for number, fields in table.rows:
-        name, code = (fields[i] for i in table.index)
+        name, code = file_name_of(fields[table.index[0]]), fields[table.index[1]]
         where = table.where(number)
         if not name:
             raise DataError(f"{where}: expected an ImageId, found none. Correct this row in {path}.")
@@ -125,16 +130,19 @@ def _mask(code: str, name: str, where: str) -> Runs:
 def _pictures(folder: Path, rows: Mapping[str, _Labelled], warnings: list[str]) -> dict[str, Path]:
     """Picture id -> file, from all picture folders of the copy."""
     files: dict[str, Path] = {}
+    links: list[str] = []
     for name in PICTURE_FOLDERS:
         home = entry(folder, name)
         if home is None:
             continue
         for place, below, names in os.walk(home):
             below.sort()
+            links += [folder_name for folder_name in below if os.path.islink(os.path.join(place, folder_name))]
             for file_name in sorted(names):
                 stem, ending = os.path.splitext(file_name)
                 if ending.casefold() == ".dcm" and not file_name.startswith("."):
                     files.setdefault(stem, Path(place, file_name))
+    warnings += warn_of(folder, links, "folder", "linked and not followed; copy the pictures there.")
     archives = find_archives(folder, ["images"], depth=0)
     if archives and any(key not in files for key in rows):
         warnings.append(

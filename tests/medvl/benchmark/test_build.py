@@ -86,14 +86,13 @@ def test_nothing_is_read_again_when_nothing_changed_and_all_when_a_picture_did(r
 
 
 def test_a_changed_picture_behind_a_linked_folder_is_seen(root, tmp_path):
-    write_shots(tmp_path / "disk", "s", shots())
-    root.mkdir()
+    write_shots(root / "disk", "s", shots())
     (root / "s").mkdir()
-    (root / "s" / "pictures").symlink_to(tmp_path / "disk" / "s")
+    (root / "s" / "pictures").symlink_to(root / "disk" / "s")
     made = [replace(shot, name=f"pictures/{shot.name}") for shot in shots()]
     source = drawn_source("s", made)
     first = build(root, tmp_path, source)
-    draw(tmp_path / "disk" / "s" / "Patient0003_a.png", 999)
+    draw(root / "disk" / "s" / "Patient0003_a.png", 999)
     assert build(root, tmp_path, source).fingerprint != first.fingerprint
 
 
@@ -330,9 +329,11 @@ def test_drop_train_keeps_the_test_copy_and_lists_the_other(root, tmp_path):
     assert sum(i.source == "t" for i in built.items) == 20
     leaked = built.card["sources"]["s"]["leaked"]
     assert leaked == built.card["leak_pairs"] == len(built.card["leaks"]) > 10
-    assert all(leak["kept"].startswith("t/copy") for leak in built.card["leaks"])
-    dropped = {f"{leak['copy']}.png" for leak in built.card["leaks"]}
-    assert not dropped & {item.picture for item in built.items}
+    assert all(leak["kept_picture"].startswith("t/copy") for leak in built.card["leaks"])
+    assert not {leak["copy_picture"] for leak in built.card["leaks"]} & {item.picture for item in built.items}
+    listed = [item_id for leak in built.card["leaks"] for item_id in leak["dropped_items"]]
+    assert len(listed) == len(set(listed)) == leaked
+    assert not set(listed) & {item.item_id for item in built.items}
 
 
 def test_move_takes_whole_groups_along(root, tmp_path):
@@ -348,6 +349,41 @@ def test_move_leaves_official_groups_where_they_are(root, tmp_path):
     assert all(len(sides) == 1 for sides in hashes_by_side(built).values())
     assert {s for sides in sides_of(built, "s").values() for s in sides} == set(Split)
     assert built.card["sources"]["s"]["leaked"] == 10
+
+
+def sharing(root, **facts):
+    """A source with a published split, and one that holds other pictures of the same patients and one of its own."""
+    write_shots(root, "s", official_shots())
+    made = [Shot(f"more{p}", f"s:P{p:03d}", 500 + p, {Task.PI: PLANES[p % 4]}) for p in range(20)]
+    made.append(Shot("own", "P3", 600, {Task.PI: PLANES[0]}))
+    other = replace(drawn(root, "t", made, **facts), shares_groups_with=("s",))
+    return [drawn_source("s", official_shots(), official=True), other]
+
+
+def test_a_patient_of_two_sources_lies_on_one_side_and_equal_ids_of_unrelated_ones_are_two(root, tmp_path):
+    built = build(root, tmp_path, *sharing(root))
+    shared = {i.group for i in built.items if i.source == "s"} & {i.group for i in built.items if i.source == "t"}
+    assert len(shared) == 20
+    assert all(len(sides) == 1 for sides in sides_of(built).values())
+    assert "t:p3" in sides_of(built)
+    assert built.card["leaks"] == []
+    alone = build_benchmark(recipe_of(root, sharing(root)[0]), tmp_path / "alone")
+    assert sides_of(built, "s") == sides_of(alone)
+
+
+@pytest.mark.parametrize("policy", ["drop_train", "move"])
+def test_a_patient_that_a_small_source_tests_leaves_the_published_train_side(root, tmp_path, policy):
+    config = BenchmarkConfig(leaks=policy)
+    built = build(root, tmp_path, *sharing(root, published_pictures=21), config=config)
+    assert {i.split for i in built.items if i.source == "t"} == {Split.TEST}
+    assert {i.split for i in built.items if i.source == "s"} == {Split.TEST}
+    assert {(leak["kind"], leak["done"]) for leak in built.card["leaks"]} == {("group", "dropped")}
+    assert built.card["sources"]["s"]["leaked"] == len(built.card["leaks"]) == 20
+
+
+def test_groups_that_cannot_be_on_one_side_stop_a_build_that_allows_no_leaks(root, tmp_path):
+    with pytest.raises(DataError, match=r"20 of a group on both \(t/more\d+ & s/Patient"):
+        build(root, tmp_path, *sharing(root, published_pictures=21), config=BenchmarkConfig(leaks="fail"))
 
 
 def test_fail_names_the_copies_and_writes_nothing(root, tmp_path):

@@ -1,10 +1,11 @@
 from dataclasses import replace
 
 import numpy as np
+import pytest
 from mini_items import make_item
 from PIL import Image
 
-from medvl.benchmark.check import check_items, check_pictures
+from medvl.benchmark.check import check_items, check_pictures, find_leaks, near_finding
 from medvl.imaging.reading import pixel_hash
 from medvl.sources.record import Split, Task
 
@@ -92,12 +93,60 @@ def test_every_picture_is_compared_with_what_was_built(tmp_path):
         digest = pixel_hash(np.repeat(grey[..., None], 3, axis=2))
         made.append(make_item(number=number, picture=f"{number}.png", sha256_pixels=digest))
     seen = []
-    good = check_pictures(made, tmp_path, lambda done, total: seen.append((done, total)))
+    good, signatures = check_pictures(made, tmp_path, lambda done, total: seen.append((done, total)))
     assert good.is_ok
+    assert set(signatures) == {item.sha256_pixels for item in made}
     assert seen == [(1, 3), (2, 3), (3, 3)]
     Image.new("L", (40, 30)).save(tmp_path / "0.png")
     (tmp_path / "1.png").unlink()
-    bad = check_pictures(made, tmp_path)
+    bad, signatures = check_pictures(made, tmp_path)
+    assert set(signatures) == {made[2].sha256_pixels}
     assert not bad.is_ok
     assert "0.png has other pixels" in bad.text
     assert "1.png" in bad.text
+
+
+def test_a_sound_benchmark_has_no_leaks():
+    assert find_leaks(items()) == []
+
+
+def test_a_shared_group_and_identical_pixels_on_two_sides_are_listed_as_left():
+    made = items()
+    train, test = (next(item for item in made if item.split is split) for split in (Split.TRAIN, Split.TEST))
+    made += [replace(test, item_id="same picture", picture="copy.png", split=Split.VAL, group="other")]
+    made += [replace(train, item_id="same group", picture="x.png", sha256_pixels="new", split=Split.VAL)]
+    rows = {row["kind"]: row for row in find_leaks(made)}
+    assert set(rows) == {"identical", "group"}
+    assert {row["done"] for row in rows.values()} == {"left"}
+    assert (rows["identical"]["kept_picture"], rows["identical"]["copy_picture"]) == (test.picture, "copy.png")
+    assert (rows["group"]["kept_split"], rows["group"]["copy_split"]) == ("val", "train")
+    assert rows["group"]["copy_picture"] == train.picture
+
+
+def test_one_file_on_two_sides_is_a_leak_of_itself():
+    made = items()
+    made[1] = replace(made[0], item_id="again", split=Split.VAL)
+    (row,) = find_leaks(made)
+    assert row["kept_picture"] == row["copy_picture"] == made[0].picture
+
+
+@pytest.mark.parametrize("sides", [(Split.TRAIN, Split.TEST), (Split.TEST, Split.TEST)])
+def test_near_copies_are_found_when_pictures_were_read(tmp_path, sides):
+    rng = np.random.default_rng(1)
+    grey = np.kron(rng.integers(0, 255, (16, 20), dtype=np.uint8), np.ones((6, 6), np.uint8))
+    made = []
+    for number, side in enumerate(sides):
+        shown = np.clip(grey.astype(int) + 9 * number, 0, 255).astype(np.uint8)
+        Image.fromarray(shown).save(tmp_path / f"{number}.png")
+        digest = pixel_hash(np.repeat(shown[..., None], 3, axis=2))
+        made.append(
+            replace(
+                make_item(number=number, picture=f"{number}.png", sha256_pixels=digest), split=side, group=f"g{number}"
+            )
+        )
+    _, signatures = check_pictures(made, tmp_path)
+    rows = find_leaks(made, signatures)
+    crosses = sides[0] is not sides[1]
+    assert [(row["kind"], row["copy_picture"]) for row in rows] == ([("near", "0.png")] if crosses else [])
+    assert near_finding(rows, 2).is_ok is not crosses
+    assert find_leaks(made) == []

@@ -1,9 +1,10 @@
-import numpy as np
+from pathlib import Path
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvl.benchmark.leaks import LeakPair, Placed, audit_leaks, leak_rows, leak_sheet, settle_leaks
+from medvl.benchmark.leaks import LEAK_COLUMNS, Placed, audit_leaks, card_leaks, leak_rows, settle_leaks
 from medvl.errors import DataError
 from medvl.sources.record import Split
 
@@ -15,8 +16,20 @@ def placed(key, pixels, split, group=None, official=False):
     return Placed(key, pixels, group or f"group of {key}", split, official)
 
 
+def named(leaks):
+    return [(pair.kept, pair.copy, pair.kind, pair.correlation) for pair in leaks.pairs]
+
+
 def identical(kept, copy):
-    return LeakPair(kept, copy, "identical", 1.0)
+    return (kept, copy, "identical", 1.0)
+
+
+def nearly(kept, copy, correlation):
+    return (kept, copy, "near", correlation)
+
+
+def shared(kept, copy):
+    return (kept, copy, "group", None)
 
 
 def test_copies_on_one_side_are_no_leak():
@@ -30,7 +43,7 @@ def test_copies_on_one_side_are_no_leak():
 def test_drop_train_keeps_the_test_copy_within_and_across_sources(other):
     leaks = audit_leaks([placed("a/1", "x", TRAIN), placed(other, "x", TEST)], "drop_train")
     assert leaks.dropped == {"a/1"}
-    assert leaks.pairs == [identical(other, "a/1")]
+    assert named(leaks) == [identical(other, "a/1")]
     assert leaks.moved == {}
 
 
@@ -38,7 +51,7 @@ def test_drop_train_keeps_the_test_copy_within_and_across_sources(other):
 def test_a_near_picture_is_a_copy(other):
     leaks = audit_leaks([placed("a/1", "x", TRAIN), placed(other, "y", TEST)], "drop_train", [(0, 1, 0.93)])
     assert leaks.dropped == {"a/1"}
-    assert leaks.pairs == [LeakPair(other, "a/1", "near", 0.93)]
+    assert named(leaks) == [nearly(other, "a/1", 0.93)]
 
 
 def test_val_wins_over_train_and_test_over_both():
@@ -73,7 +86,7 @@ def test_a_group_that_moves_pulls_its_near_pictures_with_it():
     ]
     leaks = audit_leaks(pictures, "move", [(1, 2, 0.9)])
     assert leaks.moved == {"g": TEST, "h": TEST}
-    assert leaks.pairs == [identical("c/1", "a/1"), LeakPair("a/2", "b/1", "near", 0.9)]
+    assert named(leaks) == [identical("c/1", "a/1"), nearly("a/2", "b/1", 0.9)]
 
 
 def test_an_official_group_is_never_moved_its_copy_leaves():
@@ -86,7 +99,7 @@ def test_in_a_chain_a_picture_leaves_only_for_one_that_stays():
     chain = [placed("a", "x", TEST), placed("b", "y", VAL), placed("c", "z", TRAIN)]
     leaks = audit_leaks(chain, "drop_train", [(0, 1, 0.9), (1, 2, 0.9)])
     assert leaks.dropped == {"b"}
-    assert leaks.pairs == [LeakPair("a", "b", "near", 0.9)]
+    assert named(leaks) == [nearly("a", "b", 0.9)]
 
 
 def test_a_picture_is_near_whatever_its_identical_copy_is_near():
@@ -97,7 +110,41 @@ def test_a_picture_is_near_whatever_its_identical_copy_is_near():
 def test_the_pair_named_is_the_identical_one_and_else_the_closest():
     pictures = [placed("a", "x", TEST), placed("b", "y", TEST), placed("c", "y", TRAIN), placed("d", "z", TRAIN)]
     leaks = audit_leaks(pictures, "drop_train", [(0, 2, 0.99), (0, 3, 0.85), (1, 3, 0.95)])
-    assert leaks.pairs == [identical("b", "c"), LeakPair("b", "d", "near", 0.95)]
+    assert named(leaks) == [identical("b", "c"), nearly("b", "d", 0.95)]
+
+
+def test_a_group_that_sources_put_on_two_sides_is_a_leak():
+    pictures = [placed("a/1", "x", TRAIN, "g"), placed("b/1", "y", TEST, "g"), placed("b/2", "z", TEST, "h")]
+    leaks = audit_leaks(pictures, "drop_train")
+    assert named(leaks) == [shared("b/1", "a/1")]
+    assert leaks.dropped == {"a/1"}
+    assert (leaks.pairs[0].kept_split, leaks.pairs[0].copy_split) == (TEST, TRAIN)
+    assert audit_leaks(pictures, "move").moved == {"g": TEST}
+
+
+def test_a_copy_is_called_a_copy_even_where_the_group_is_shared():
+    pictures = [placed("a/1", "x", TRAIN, "g"), placed("b/0", "y", TEST, "g"), placed("b/1", "x", TEST, "g")]
+    assert named(audit_leaks(pictures, "drop_train")) == [identical("b/1", "a/1")]
+
+
+def test_moving_a_group_leaves_its_published_pictures_where_they_are():
+    pictures = [
+        placed("a/1", "x", TRAIN, "g", official=True),
+        placed("b/1", "y", TRAIN, "g"),
+        placed("c/1", "y", TEST),
+    ]
+    leaks = audit_leaks(pictures, "move")
+    assert leaks.moved == {"g": TEST}
+    assert leaks.side_of("g", TRAIN, is_official=False) is TEST
+    assert leaks.side_of("g", TRAIN, is_official=True) is TRAIN
+    assert leaks.dropped == {"a/1"}
+    assert named(leaks) == [identical("c/1", "b/1"), shared("b/1", "a/1")]
+
+
+def test_a_group_never_moves_to_a_lesser_side():
+    leaks = audit_leaks([placed("a/1", "x", TRAIN, "g"), placed("b/1", "x", VAL)], "move")
+    assert leaks.side_of("g", TRAIN, is_official=False) is VAL
+    assert leaks.side_of("g", TEST, is_official=False) is TEST
 
 
 def test_fail_names_the_pairs():
@@ -108,27 +155,35 @@ def test_fail_names_the_pairs():
         DataError, match=r"2 .* 1 with identical pixels and 1 nearly identical \(b/2 ~ a/2; b/1 = a/1\)"
     ):
         audit_leaks(pictures, "fail", [(2, 3, 0.9)])
+    with pytest.raises(DataError, match=r"1 of a group on both \(b/1 & a/1\)"):
+        audit_leaks([placed("a/1", "x", TRAIN, "g"), placed("b/1", "y", TEST, "g")], "fail")
 
 
 @st.composite
 def audits(draw):
-    """Groups with a side each, some published; pictures in them with equal pixels; near pairs among any of them."""
-    groups = draw(st.lists(st.tuples(st.sampled_from(list(Split)), st.booleans()), min_size=1, max_size=8))
+    """Pictures of groups that up to two sources hold, each with a side, some published; near pairs among them."""
+    holders = st.lists(st.tuples(st.sampled_from(list(Split)), st.booleans()), min_size=1, max_size=2)
+    groups = draw(st.lists(holders, min_size=1, max_size=6))
     count = draw(st.integers(0, 16))
     pictures = []
     for place in range(count):
         group = draw(st.integers(0, len(groups) - 1))
-        pictures.append(
-            placed(f"k{place}", f"p{draw(st.integers(0, 12))}", groups[group][0], f"g{group}", groups[group][1])
-        )
+        side, official = draw(st.sampled_from(groups[group]))
+        pictures.append(placed(f"k{place}", f"p{draw(st.integers(0, 12))}", side, f"g{group}", official))
     places = st.integers(0, max(0, count - 1))
     near = draw(st.lists(st.tuples(places, places, st.floats(0.8, 1)), max_size=20)) if count else []
     return pictures, near
 
 
 def sides_after(pictures, leaks):
-    left = {p.key: leaks.moved.get(p.group, p.split) for p in pictures if p.key not in leaks.dropped}
-    alike = {(a.key, b.key) for a in pictures for b in pictures if a.sha256_pixels == b.sha256_pixels}
+    left = {
+        p.key: leaks.side_of(p.group, p.split, is_official=p.is_official)
+        for p in pictures
+        if p.key not in leaks.dropped
+    }
+    alike = {
+        (a.key, b.key) for a in pictures for b in pictures if a.sha256_pixels == b.sha256_pixels or a.group == b.group
+    }
     return left, alike
 
 
@@ -142,14 +197,19 @@ def test_afterwards_no_pair_lies_across_sides_and_nothing_that_matters_is_lost(p
     assert not {(a, b) for a, b in pairs if a in left and b in left and left[a] is not left[b]}
     by_key = {picture.key: picture for picture in pictures}
     assert all(by_key[key].split is not TEST for key in leaks.dropped)
-    assert not {p.group for p in pictures if p.is_official} & set(leaks.moved)
-    assert all(RANK[leaks.moved[p.group]] < RANK[p.split] for p in pictures if p.group in leaks.moved)
+    assert all(left[p.key] is p.split for p in pictures if p.is_official and p.key in left)
+    assert all(RANK[left[p.key]] <= RANK[p.split] for p in pictures if p.key in left)
     touched = {pair.copy for pair in leaks.pairs}
     assert leaks.dropped <= touched
     assert set(leaks.moved) <= {by_key[key].group for key in touched}
+    assert all(RANK[pair.kept_split] < RANK[pair.copy_split] for pair in leaks.pairs)
+    assert len({(pair.kept, pair.copy) for pair in leaks.pairs}) == len(leaks.pairs)
     if policy == "drop_train":
         assert leaks.dropped == touched
+        assert leaks.moved == {}
         assert {pair.kept for pair in leaks.pairs} <= set(left)
+    else:
+        assert all(by_key[key].is_official for key in leaks.dropped)
 
 
 @pytest.mark.parametrize("policy", ["drop_train", "move"])
@@ -186,28 +246,41 @@ def test_settling_under_fail_stops_at_a_near_pair():
         settle_leaks([placed("a", "x", TEST), placed("b", "y", TRAIN)], "fail", lambda now: [(0, 1, 0.9)])
 
 
-def test_rows_name_both_pictures_with_their_sides():
-    rows = leak_rows([LeakPair("b/1", "a/1", "near", 0.91234)], {"a/1": TRAIN, "b/1": TEST})
-    assert rows == [
-        {"kept": "b/1", "kept_side": "test", "copy": "a/1", "copy_side": "train", "kind": "near", "correlation": 0.912}
+def test_rows_name_both_pictures_with_sides_and_the_items_that_left():
+    pictures = [
+        Placed("a/1", "x", "g", TRAIN, False, "root/a/1.avi", 7),
+        Placed("b/x/1", "y", "h", TEST, False, "root/b/x/1.png"),
     ]
+    (row,) = leak_rows(
+        audit_leaks(pictures, "drop_train", [(0, 1, 0.91234)]), pictures, {"a/1": ["i", "j"], "b/x/1": ["k"]}
+    )
+    assert tuple(row) == LEAK_COLUMNS
+    assert row == {
+        "kind": "near",
+        "correlation": 0.912,
+        "done": "dropped",
+        "kept_source": "b",
+        "kept_picture": "root/b/x/1.png",
+        "kept_frame": None,
+        "kept_split": "test",
+        "copy_source": "a",
+        "copy_picture": "root/a/1.avi",
+        "copy_frame": 7,
+        "copy_split": "train",
+        "dropped_items": ["i", "j"],
+    }
 
 
-def test_the_sheet_shows_the_first_pairs_side_by_side():
-    colours = {"kept": (200, 0, 0), "copy": (0, 0, 200), "later": (0, 200, 0)}
-
-    def load(key):
-        return np.full((20, 20, 3), colours[key], np.uint8)
-
-    pairs = [identical("kept", "copy"), LeakPair("later", "later", "near", 0.9)]
-    sheet = leak_sheet(pairs, load, limit=1, cell_px=40)
-    assert sheet.shape[1] == 4 * 40
-    assert tuple(sheet[20, 20]) == colours["kept"]
-    assert tuple(sheet[20, 60]) == colours["copy"]
-    assert not (sheet == colours["later"]).all(axis=2).any()
-    assert (leak_sheet(pairs, load, cell_px=40) == colours["later"]).all(axis=2).any()
+def test_a_picture_that_moves_keeps_its_items():
+    pictures = [placed("a/1", "x", TRAIN), placed("b/1", "x", TEST)]
+    (row,) = leak_rows(audit_leaks(pictures, "move"), pictures, {"a/1": ["i"]})
+    assert (row["done"], row["dropped_items"]) == ("moved", [])
 
 
-def test_a_sheet_of_no_pairs_is_refused():
-    with pytest.raises(ValueError, match="expected pictures"):
-        leak_sheet([], lambda key: np.zeros((1, 1, 3), np.uint8))
+def test_a_card_gives_its_rows_back_and_one_of_an_earlier_kind_is_refused():
+    pictures = [placed("a/1", "x", TRAIN), placed("b/1", "x", TEST)]
+    rows = leak_rows(audit_leaks(pictures, "drop_train"), pictures)
+    assert card_leaks({"leaks": rows}, Path("b")) == rows
+    for card in ({}, {"leaks": [{"kept": "b/1", "copy": "a/1"}]}, {"leaks": ["b/1"]}):
+        with pytest.raises(DataError, match="build again"):
+            card_leaks(card, Path("b"))

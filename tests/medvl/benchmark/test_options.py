@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import chisquare
 
-from medvl.benchmark.options import draw_options
+from medvl.benchmark.options import draw_options, shuffle_options
 from medvl.benchmark.vocabulary import load_vocabulary, parse_vocabulary
 from medvl.errors import DataError
 from medvl.sources.record import Task
@@ -72,12 +72,20 @@ def test_seed_and_item_decide_the_draw():
     assert len(drawn) > 30
 
 
-@pytest.mark.parametrize("task", list(Task))
-def test_the_right_letter_is_uniform_within_a_task(task):
-    answers, number = VOCABULARY[task].answers, VOCABULARY[task].num_options
-    letters = Counter(draw(task, answers[i % len(answers)], f"item-{i}")[1] for i in range(5000))
-    assert set(letters) == set(range(number))
-    assert chisquare(list(letters.values())).pvalue > 0.001
+def test_the_right_letter_of_20000_items_is_uniform_within_each_task():
+    tasks = list(Task)
+    letters = {task: Counter() for task in tasks}
+    for i in range(20_000):
+        task, item_id = tasks[i % len(tasks)], f"s-{i}"
+        if task is Task.FD:  # its options are given
+            index = shuffle_options(("yes", "no")[i // 6 % 2], ("yes", "no"), item_id=item_id, seed=0)[1]
+        else:
+            answers = VOCABULARY[task].answers
+            index = draw(task, answers[i // 6 % len(answers)], item_id)[1]
+        letters[task][index] += 1
+    for task, counts in letters.items():
+        assert set(counts) == set(range(VOCABULARY[task].num_options))
+        assert chisquare(list(counts.values())).pvalue > 0.01, task
 
 
 def test_every_distractor_has_its_turn():

@@ -6,14 +6,15 @@ import pytest
 from drawn_source import SIZE, draw
 from PIL import Image
 
-from medvl.benchmark.pictures import read_records
+from medvl.benchmark.pictures import read_records, small_box_warnings
+from medvl.benchmark.readings import Readings
 from medvl.config.schema import BoxConfig
 from medvl.imaging.reading import pixel_hash, read_picture
 from medvl.sources.record import Domain, MaskFile, Record, Structure
 
 
-def record(path: Path, *structures: Structure) -> Record:
-    return Record("s", path.stem, path, "g", Domain.CLINICAL, structures=structures)
+def record(path: Path, *structures: Structure, where: str = "") -> Record:
+    return Record("s", path.stem, path, "g", Domain.CLINICAL, structures=structures, where=where)
 
 
 def rings(path: Path, *ellipses) -> MaskFile:
@@ -68,7 +69,7 @@ def test_components_give_one_box_each(picture, tmp_path):
 def test_a_box_outside_its_picture_or_empty_is_listed(picture, box):
     read, broken = read_records([record(picture, Structure("heart", box))], BoxConfig())
     assert read == []
-    assert "a, heart: the box" in broken[0]
+    assert "s: a, heart: expected a box with an area inside the picture (64 x 48 px), found x" in broken[0]
 
 
 def test_a_box_that_fills_the_picture_is_fine(picture):
@@ -94,6 +95,37 @@ def test_what_cannot_be_read_is_listed_by_name_and_the_rest_kept_in_order(pictur
     assert [r.record.record_id for r in read] == ["a", "a"]
     names = ("cut.png", "small_mask.png", "neither a box nor a mask", "absent.png")
     assert all(name in sentence for name, sentence in zip(names, broken, strict=True))
+
+
+def test_the_row_is_named_unless_it_is_the_picture_itself(tmp_path):
+    path = tmp_path / "Images" / "a.png"
+    records = [record(path, where="table.csv row 7"), record(path, where="images/A.png")]
+    of_row, of_picture = read_records(records, BoxConfig())[1]
+    assert of_row.startswith(f"s, table.csv row 7: {path}: expected a picture, found no file")
+    assert of_picture.startswith(f"s: {path}: ")
+
+
+def test_a_link_that_leads_out_is_listed_although_it_was_read_before(picture, tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    (home / "link.png").symlink_to(picture)
+    with Readings(tmp_path / "readings.sqlite") as readings:
+        assert read_records([record(home / "link.png")], BoxConfig(), readings=readings)[1] == []
+        read, broken = read_records([record(home / "link.png")], BoxConfig(), readings=readings, within=[home])
+    assert read == []
+    assert broken == [
+        f"s: {home / 'link.png'}: expected a file below {home}, found a link that leads out of it. Copy the file there."
+    ]
+
+
+def test_boxes_under_one_visual_patch_are_counted_and_the_first_named(picture):
+    side = 64 / 40  # of a picture of 64 x 48 px
+    boxes = [(0, 0, 1, 1), (3, 3, 4.5, 4), (0, 0, side, 1), (0, 0, 1, 9)]
+    structures = [Structure(f"part {i}", box) for i, box in enumerate(boxes)]
+    read, _ = read_records([record(picture, *structures)], BoxConfig())
+    (warning,) = small_box_warnings(read)
+    assert warning.startswith("2 structures (a part 0, a part 1) with a box under one visual patch (2.5% of")
+    assert small_box_warnings([]) == []
 
 
 def test_the_result_does_not_depend_on_the_threads_and_progress_counts_all(tmp_path):

@@ -5,9 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from medvl.benchmark.build import tier_of
+from medvl.benchmark.options import draw_options
 from medvl.benchmark.pictures import ReadPicture
-from medvl.benchmark.questions import OVERLAP_IOU, box_area, draft_questions, iou
-from medvl.benchmark.vocabulary import load_vocabulary
+from medvl.benchmark.questions import OVERLAP_IOU, box_area, draft_questions, iou, picture_key
+from medvl.benchmark.vocabulary import load_vocabulary, parse_vocabulary
 from medvl.config.schema import TierConfig
 from medvl.errors import DataError
 from medvl.sources.record import Domain, Question, Record, Task
@@ -86,6 +87,71 @@ def test_structures_that_overlap_the_red_box_by_half_are_no_distractors(top, is_
     heart = found[0]
     assert (iou(heart.bbox_xyxy_px, found[1].bbox_xyxy_px) >= OVERLAP_IOU) == is_excluded
     assert heart.excluded == (("lungs",) if is_excluded else ())
+
+
+def test_a_finding_without_a_box_is_no_distractor_for_the_boxes_of_its_picture():
+    findings = {"Effusion": True, "Mass": True, "Pneumonia": False, "Hernia": True}
+    record = picture_with(findings=findings)
+    boxes = (("Mass", (0, 0, 9, 9)), ("Nodule", (50, 50, 60, 60)))
+    drafts, _ = draft_questions([ReadPicture(record, 100, 100, "hash", boxes)], load_vocabulary())
+    assert {d.answer: d.excluded for d in drafts if d.task is Task.VG} == {
+        "mass": ("pleural effusion",),
+        "nodule": ("pleural effusion",),
+    }
+
+
+@st.composite
+def vocabularies(draw):
+    """Tables of all tasks over the same names, with synonyms and answers that must not stand beside another."""
+    names = [f"answer {i}" for i in range(draw(st.integers(4, 9)))]
+    pairs = draw(st.dictionaries(st.sampled_from(names), st.sampled_from(names), max_size=4))
+    answers = {
+        name: {"labels": [f"RAW_{name}", f"{name}-too"], "not_beside": [pairs[name]] if name in pairs else []}
+        for name in names
+    }
+    number = draw(st.integers(2, 4))
+    return parse_vocabulary({task: {"question": "{}?", "num_options": number, "answers": answers} for task in Task})
+
+
+@st.composite
+def asked_pictures(draw):
+    """(vocabulary, a read picture with labels, boxes and findings by any of their names)."""
+    vocabulary = draw(vocabularies())
+    raw = st.sampled_from(list(vocabulary[Task.PI].by_label))
+    labels = draw(st.dictionaries(st.sampled_from([Task.PI, Task.VC, Task.FO, Task.CD]), raw, max_size=4))
+    findings = draw(st.dictionaries(raw, st.booleans(), max_size=3))
+    record = Record("s", draw(st.text(max_size=5)), Path("r.png"), "g", Domain.CLINICAL, labels, findings=findings)
+    return vocabulary, ReadPicture(record, 100, 100, "hash", tuple(draw(st.lists(st.tuples(raw, BOXES), max_size=4))))
+
+
+@given(asked_pictures(), st.sampled_from(["source", "task"]), st.data())
+def test_no_distractor_is_the_answer_by_another_name_or_true_of_the_picture(asked_picture, pool, data):
+    vocabulary, picture = asked_picture
+    drafts, true_of = draft_questions([picture], vocabulary)
+    truths = set(true_of[picture_key(picture)])
+    for draft in (d for d in drafts if d.options is None):
+        answers = vocabulary[draft.task].answers
+        own = data.draw(st.sets(st.sampled_from(answers)))
+        try:
+            options, index, _ = draw_options(
+                draft.answer, item_id=draft.item_id, seed=0, vocabulary=vocabulary[draft.task],
+                source_answers=own, excluded=draft.excluded, option_pool=pool,
+            )  # fmt: skip
+        except DataError:
+            continue  # every other answer is barred
+        meant = [vocabulary[draft.task].answer_to(option) for option in options]
+        assert meant.count(draft.answer) == 1
+        assert meant[index] == draft.answer
+        distractors = set(options) - {draft.answer}
+        if draft.task is not Task.VG:
+            assert not distractors & truths
+        else:
+            there = {
+                vocabulary[Task.VG].answer_to(raw)
+                for raw, box in picture.boxes
+                if iou(box, draft.bbox_xyxy_px) >= OVERLAP_IOU
+            }
+            assert not distractors & there
 
 
 def test_ids_carry_nothing_of_the_file_or_patient_and_are_stable():

@@ -5,10 +5,13 @@ from dataclasses import replace
 import pytest
 from drawn_source import draw
 
-from medvl.benchmark import pictures
+from medvl.benchmark import pictures, store
+from medvl.benchmark.build import Recipe, build_benchmark
 from medvl.benchmark.pictures import read_records
 from medvl.benchmark.readings import Readings, reading_key
-from medvl.config.schema import BoxConfig
+from medvl.config.schema import BenchmarkConfig, BoxConfig
+from medvl.sources.fetal_planes_db import FETAL_PLANES_DB
+from medvl.sources.hc18 import HC18
 from medvl.sources.record import Domain, MaskFile, Record, Structure
 
 
@@ -68,6 +71,43 @@ def test_a_build_that_is_cut_off_goes_on_where_it_was(records, tmp_path, counted
     counted.clear()
     read(records, database)
     assert len(counted) <= 3
+
+
+@pytest.fixture
+def build_in(mini_hc18, mini_fetal_planes, tmp_path, monkeypatch):
+    """Builds two miniatures into a folder of a name, and returns the bytes of the items."""
+
+    def build(name, threads=2, progress=None):
+        monkeypatch.setattr(pictures, "MOST_THREADS", threads)
+        monkeypatch.setattr(pictures.os, "cpu_count", lambda: 8)
+        recipe = Recipe("b", tmp_path, [HC18, FETAL_PLANES_DB], BenchmarkConfig())
+        return (build_benchmark(recipe, tmp_path / name / "built", progress).folder / "items.parquet").read_bytes()
+
+    return build
+
+
+def test_items_are_the_same_bytes_whatever_the_number_of_threads(build_in):
+    assert build_in("one", threads=1) == build_in("two", threads=2) == build_in("many", threads=8)
+
+
+def test_items_of_a_build_that_was_interrupted_and_goes_on_are_the_same_bytes(build_in, counted, monkeypatch):
+    whole = build_in("whole")
+    everything = len(counted)
+
+    def interrupt(source, done, total):
+        if (source, done) == ("fetal_planes_db", 9):
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        build_in("cut", progress=interrupt)
+    real = store._swap_in
+    monkeypatch.setattr(store, "_swap_in", lambda new, folder: interrupt("fetal_planes_db", 9, 0))
+    with pytest.raises(KeyboardInterrupt):
+        build_in("cut")
+    monkeypatch.setattr(store, "_swap_in", real)
+    counted.clear()
+    assert build_in("cut") == whole
+    assert len(counted) == 0 < everything
 
 
 def test_a_broken_picture_is_not_kept(records, tmp_path):

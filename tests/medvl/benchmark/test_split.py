@@ -7,7 +7,15 @@ from drawn_source import drawn_source
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvl.benchmark.split import label_counts, official_split_problem, split_groups, states_sides, stratified_groups
+from medvl.benchmark.split import (
+    ToSplit,
+    label_counts,
+    official_split_problem,
+    split_groups,
+    split_sources,
+    states_sides,
+    stratified_groups,
+)
 from medvl.config.schema import SplitConfig
 from medvl.sources.record import Domain, Record, Split, Task
 
@@ -21,6 +29,10 @@ def record(group, side, labels=True):
     return Record(
         "s", f"{group}-{side}", Path("/x.png"), group, Domain.CLINICAL, pi, official_split=side, where="row 3"
     )
+
+
+def to_split(groups, official=None, name="s", domains=None, **facts):
+    return ToSplit(drawn_source(name, [], **facts), official, groups, domains or {})
 
 
 def many_groups(number=400, seed=0):
@@ -73,7 +85,7 @@ def test_another_seed_gives_another_split():
 def test_the_official_split_is_kept_and_val_is_carved_from_train():
     groups = many_groups(100)
     official = {g: Split.TEST if i % 4 == 0 else Split.TRAIN for i, g in enumerate(groups)}
-    sides = split_groups(drawn_source("s", []), official, groups, SplitConfig(), 0)
+    sides = split_groups(to_split(groups, official), SplitConfig(), 0)
     assert {g for g, side in sides.items() if side is Split.TEST} == {g for g, o in official.items() if o is Split.TEST}
     val = [g for g, side in sides.items() if side is Split.VAL]
     train = [g for g, side in sides.items() if side is Split.TRAIN]
@@ -82,18 +94,16 @@ def test_the_official_split_is_kept_and_val_is_carved_from_train():
 
 def test_a_small_source_goes_wholly_to_test_whatever_lies_on_disk():
     groups = many_groups(50)
-    assert set(
-        split_groups(drawn_source("s", [], published_pictures=499), None, groups, SplitConfig(), 0).values()
-    ) == {Split.TEST}
-    sides = split_groups(drawn_source("s", [], published_pictures=500), None, groups, SplitConfig(), 0)
+    sides = split_groups(to_split(groups, published_pictures=499), SplitConfig(), 0)
+    assert set(sides.values()) == {Split.TEST}
+    sides = split_groups(to_split(groups, published_pictures=500), SplitConfig(), 0)
     assert set(sides.values()) == set(Split)
 
 
 def test_an_official_split_wins_over_smallness():
     groups = {"a": Counter({"PI/a": 1}), "b": Counter({"PI/a": 1})}
     official = {"a": Split.TRAIN, "b": Split.TEST}
-    source = drawn_source("s", [], published_pictures=10)
-    assert split_groups(source, official, groups, SplitConfig(), 0) == official
+    assert split_groups(to_split(groups, official, published_pictures=10), SplitConfig(), 0) == official
 
 
 @pytest.mark.parametrize(
@@ -122,7 +132,7 @@ def test_a_usable_official_split_has_no_problem(first):
 def test_a_published_validation_side_is_part_of_train_from_which_val_is_carved():
     groups = many_groups(100)
     official = {g: list(Split)[i % 3] for i, g in enumerate(groups)}
-    sides = split_groups(drawn_source("s", []), official, groups, SplitConfig(), 0)
+    sides = split_groups(to_split(groups, official), SplitConfig(), 0)
     assert {g for g, side in sides.items() if side is Split.TEST} == {g for g, o in official.items() if o is Split.TEST}
     assert {sides[g] for g, o in official.items() if o is Split.VAL} == {Split.TRAIN, Split.VAL}
 
@@ -162,8 +172,8 @@ def test_a_held_out_source_is_all_test_and_the_others_have_none():
     groups = {f"g{n}": Counter({"PI/a": 5}) for n in range(20)}
     config = SplitConfig(test_sources=["s"])
     official = dict.fromkeys(groups, Split.TRAIN)
-    assert set(split_groups(drawn_source("s", []), official, groups, config, 0).values()) == {Split.TEST}
-    others = split_groups(drawn_source("t", [], published_pictures=10), None, groups, config, 0)
+    assert set(split_groups(to_split(groups, official), config, 0).values()) == {Split.TEST}
+    others = split_groups(to_split(groups, name="t", published_pictures=10), config, 0)
     assert set(others.values()) == {Split.TRAIN, Split.VAL}
 
 
@@ -171,7 +181,7 @@ def test_a_held_out_domain_is_all_test_and_the_other_has_none():
     groups = {f"g{n}": Counter({"PI/a": 5}) for n in range(20)}
     domains = {group: Domain.PHANTOM if n % 2 else Domain.CLINICAL for n, group in enumerate(groups)}
     config = SplitConfig(test_domain="clinical")
-    sides = split_groups(drawn_source("s", []), None, groups, config, 0, domains)
+    sides = split_groups(to_split(groups, domains=domains), config, 0)
     assert {sides[g] for g in groups if domains[g] is Domain.CLINICAL} == {Split.TEST}
     assert {sides[g] for g in groups if domains[g] is Domain.PHANTOM} == {Split.TRAIN, Split.VAL}
 
@@ -179,3 +189,60 @@ def test_a_held_out_domain_is_all_test_and_the_other_has_none():
 def test_two_protocols_at_once_are_refused():
     with pytest.raises(ValueError, match="two protocols"):
         SplitConfig(test_sources=["s"], test_domain="phantom")
+
+
+@given(GROUPS, st.lists(st.sampled_from(list(Split)), max_size=30), st.integers(0, 5))
+def test_what_is_assigned_already_stays(groups, sides, seed):
+    known = dict(zip(groups, sides, strict=False))
+    split = stratified_groups(groups, SHARES, seed, {**known, "elsewhere": Split.TEST})
+    assert set(split) == set(groups)
+    assert {group: split[group] for group in known} == known
+    if len(groups) - len(known) >= 3:
+        assert set(split.values()) == set(SHARES)
+
+
+def test_what_is_assigned_already_counts_towards_the_shares():
+    groups = many_groups()
+    known = dict.fromkeys(list(groups)[:80], Split.TEST)  # a fifth, which is the share of test
+    sides = stratified_groups(groups, SHARES, 0, known)
+    assert sum(side is Split.TEST for side in sides.values()) == pytest.approx(80, abs=8)
+
+
+@pytest.mark.parametrize("order", [1, -1])
+def test_sources_that_share_groups_follow_the_published_split(order):
+    groups = many_groups(100)
+    official = {g: Split.TEST if i % 4 == 0 else Split.TRAIN for i, g in enumerate(groups)}
+    some = dict(list(groups.items())[20:60])
+    parts = {"s": to_split(groups, official), "t": to_split({**some, "own": Counter({"PI/a": 3})}, name="t")}
+    names = list(parts)[::order]
+    sides = dict(zip(names, split_sources([parts[name] for name in names], SplitConfig(), 0), strict=True))
+    assert {g for g, side in sides["s"].items() if side is Split.TEST} == {
+        g for g, o in official.items() if o is Split.TEST
+    }
+    assert {g: sides["t"][g] for g in some} == {g: sides["s"][g] for g in some}
+    assert "own" in sides["t"]
+
+
+def test_two_sources_that_are_split_by_group_agree():
+    groups = many_groups(60)
+    parts = [to_split(groups), to_split(dict(list(groups.items())[:30]), name="t")]
+    first, second = split_sources(parts, SplitConfig(), 0)
+    assert first.items() >= second.items()
+    assert first == split_groups(parts[0], SplitConfig(), 0)
+
+
+def test_a_published_side_and_a_held_out_source_stay_what_they_are():
+    groups = {f"g{n}": Counter({"PI/a": 5}) for n in range(20)}
+    parts = [to_split(groups, dict.fromkeys(groups, Split.TRAIN)), to_split(groups, name="t", published_pictures=10)]
+    official, small = split_sources(parts, SplitConfig(), 0)
+    assert set(official.values()) == {Split.TRAIN, Split.VAL}
+    assert set(small.values()) == {Split.TEST}
+    learned, held_out = split_sources(parts, SplitConfig(test_sources=["t"]), 0)
+    assert Split.TEST not in learned.values()
+    assert set(held_out.values()) == {Split.TEST}
+
+
+def test_groups_that_no_other_source_has_are_split_as_if_alone():
+    parts = [to_split(many_groups(40)), to_split({f"t{g}": c for g, c in many_groups(40, 1).items()}, name="t")]
+    together = split_sources(parts, SplitConfig(), 0)
+    assert together == [split_groups(part, SplitConfig(), 0) for part in parts]

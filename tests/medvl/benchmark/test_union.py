@@ -75,8 +75,18 @@ def test_a_picture_that_two_sources_hold_stays_on_the_side_of_the_test(build):
     union = build(test_sources=["psfhs"])
     shared = "image_mha/03744.mha"
     assert {item.source for item in union.items if item.picture.endswith(shared)} == {"psfhs"}
-    pairs = [(leak["kept"], leak["copy"]) for leak in union.card["leaks"]]
-    assert (f"psfhs/{shared}", f"fh_ps_aop/{shared}") in pairs
+    leaks = [leak for leak in union.card["leaks"] if leak["copy_picture"].endswith(shared)]
+    assert [(leak["kept_source"], leak["copy_source"]) for leak in leaks] == [("psfhs", "fh_ps_aop")]
+    assert leaks[0]["kept_picture"].endswith(shared)
+
+
+def test_a_patient_that_two_sources_name_is_one_group_on_one_side(union):
+    patient = [item for item in union.items if item.group == "fetal_planes_db:2"]
+    assert {item.source for item in patient} == {"fetal_planes_db", "head_biometry"}
+    assert {item.split for item in patient} == {Split.TEST}  # the published side
+    subject = [item for item in union.items if item.group == "hc18:10"]
+    assert {item.source for item in subject} == {"hc18", "head_biometry"}
+    assert len({item.split for item in subject}) == 1
 
 
 def test_pictures_of_phantoms_are_those_of_the_two_phantom_sources(union):
@@ -84,10 +94,15 @@ def test_pictures_of_phantoms_are_those_of_the_two_phantom_sources(union):
     assert not any(item.domain is Domain.CLINICAL for item in union.items if item.source in PHANTOMS)
 
 
-def test_a_source_can_be_left_out_of_training(build):
-    items = build(test_sources=["head_biometry"]).items
-    assert {item.source for item in items if item.split is Split.TEST} == {"head_biometry"}
-    assert {item.split for item in items if item.source == "head_biometry"} == {Split.TEST}
+def test_a_source_can_be_left_out_of_training_with_the_groups_that_others_share(build):
+    union = build(test_sources=["head_biometry"])
+    assert {item.source for item in union.items if item.split is Split.TEST} == {"head_biometry"}
+    assert {item.split for item in union.items if item.source == "head_biometry"} == {Split.TEST}
+    tested, others = ({i.group for i in union.items if (i.source == "head_biometry") is own} for own in (True, False))
+    assert not tested & others
+    shared = [leak for leak in union.card["leaks"] if leak["kind"] == "group"]
+    assert {leak["copy_source"] for leak in shared} == {"fetal_planes_db", "hc18"}
+    assert all(leak["done"] == "dropped" and leak["dropped_items"] for leak in shared)
 
 
 def test_phantoms_can_train_what_patients_test(build):

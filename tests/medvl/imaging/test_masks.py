@@ -250,6 +250,8 @@ class TestReading:
             assert np.array_equal(read_mask(tmp_path / "a.npy", array=name), SHAPE)
         assert np.array_equal(read_mask(tmp_path / "a.npy", 255, array="structures/vein"), SHAPE)
         assert np.array_equal(read_mask(tmp_path / "a.npy", colour=(9, 8, 7), array="image"), SHAPE)
+        np.save(tmp_path / "b.npy", {"liver": liver[:, :, None]})
+        assert np.array_equal(read_mask(tmp_path / "b.npy", array="liver"), SHAPE)
         with pytest.raises(DataError, match="RGB colours under 'structures/liver'"):
             read_mask(tmp_path / "a.npy", colour=(9, 8, 7), array="structures/liver")
         with pytest.raises(DataError, match="'structures/spleen'"):

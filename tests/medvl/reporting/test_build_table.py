@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from medvl.batching.task_mix import Exposure
-from medvl.reporting.build_table import exposure_table, source_notes, sources_table
+from medvl.reporting.build_table import exposure_table, reading_table, source_notes, sources_table
 
 ENTRY = {
     "found": True,
@@ -15,6 +15,7 @@ ENTRY = {
     "broken": [],
     "leaked": 0,
     "warnings": [],
+    "reading": {},
     "pictures": 10,
     "items": 1234,
     "splits": {"train": 1000, "val": 34, "test": 200},
@@ -71,3 +72,17 @@ def test_the_published_totals_stand_beside_the_benchmark_they_are_of_and_no_othe
 def test_exposure_counts_epochs():
     text = _text(exposure_table([Exposure("VG", 100, 40, 50, 0.5, 0.5)], epochs=3))
     assert "1.5 times" in text
+
+
+def test_rules_of_reading_are_summed_over_sources():
+    one, two = ({**ENTRY, "reading": reading} for reading in ({"grey": 1999, "exif turned": 2}, {"grey": 44}))
+    lines = _text(reading_table(_card(hc18=one, mylab=two))).splitlines()
+    (grey,) = (line for line in lines if "grey" in line)
+    (turned,) = (line for line in lines if "exif turned" in line)
+    assert "2,043" in grey
+    assert "hc18 1,999, mylab 44" in grey
+    assert "hc18 2" in turned
+
+
+def test_nothing_is_shown_of_rules_that_touched_nothing():
+    assert reading_table(_card(hc18=ENTRY)) is None

@@ -205,6 +205,36 @@ def test_a_picture_without_a_row_is_named(mini):
     assert any("1 picture (00000009_000.png) without a row" in warning for warning in scan.warnings)
 
 
+def test_a_picture_named_otherwise_is_named(mini):
+    (mini / "images" / "chest.png").touch()
+    assert CHESTXRAY14.scan(mini).warnings == [f"{mini}: 1 picture (chest.png) without a row in the table; left out."]
+
+
+@pytest.mark.parametrize(("delimiter", "encoding"), [(";", "utf-8"), ("\t", "latin-1"), (",", "utf-8-sig")])
+def test_tables_saved_again_by_a_spreadsheet_give_the_same_records(mini, delimiter, encoding):
+    expected = CHESTXRAY14.scan(mini).records
+    for name in (TABLE, "BBox_List_2017.csv"):
+        text = (mini / name).read_text().replace(",", delimiter)
+        (mini / name).write_bytes(text.encode(encoding))
+    assert CHESTXRAY14.scan(mini).records == expected
+
+
+def test_names_with_a_windows_folder_are_the_same_pictures(mini):
+    expected = CHESTXRAY14.scan(mini).records
+    (mini / TABLE).write_text((mini / TABLE).read_text().replace("\n0", "\nimages\\0"))
+    assert CHESTXRAY14.scan(mini).records == expected
+
+
+def test_archives_alone_are_found_and_the_first_is_named(tmp_path):
+    for number in (1, 2):
+        (tmp_path / f"images_{number:03d}.tar.gz").touch()
+    assert CHESTXRAY14.find(tmp_path) == tmp_path
+    scan = CHESTXRAY14.scan(tmp_path)
+    assert scan.records == []
+    (warning,) = scan.warnings
+    assert warning.startswith(f"{tmp_path / 'images_001.tar.gz'} is not unpacked: expected the table")
+
+
 def test_a_resized_copy_keeps_its_findings_and_loses_its_boxes(tmp_path):
     scan = CHESTXRAY14.scan(write_mini_chestxray14(tmp_path / "nih", side=224))
     assert any(record.findings["Pneumothorax"] for record in scan.records)
@@ -251,6 +281,7 @@ def test_a_repeated_row_counts_once(mini):
         ("png,Cardiomegaly,", "png,,", rf"{TABLE} row 2: .*found ''"),
         ("0,1,57", "0,2,57", rf"{TABLE} row 2: .*Patient ID 1.*with '2'"),
         ("0,1,57", "0,,57", rf"{TABLE} row 2: .*with ''"),
+        ("0,1,57", f"0,{'1' * 5000},57", rf"{TABLE} row 2: .*Patient ID 1"),
         ("00000001_000.png", "chest.png", rf"{TABLE} row 2: .*found 'chest\.png'"),
         (",57,M,PA", ",57,PA,M", rf"{TABLE} row 2: .*Patient Gender"),
         (",57,M,PA", ",57,M,LL", rf"{TABLE} row 2: .*View Position.*found 'LL'"),

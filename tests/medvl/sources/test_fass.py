@@ -100,6 +100,12 @@ def test_files_named_otherwise_are_left_out_and_named(mini_fass):
     assert "1 file (P01_IMG1 (copy).png) not named as" in scan.warnings[0]
 
 
+def test_a_picture_that_is_not_yet_fetched_is_absent(mini_fass):
+    (mini_fass / "IMAGES" / "P23_IMG10.png").unlink()
+    (mini_fass / "IMAGES" / "P23_IMG10.png").symlink_to(mini_fass / "not_fetched")
+    assert not by_id(FASS.scan(mini_fass))["IMAGES/P23_IMG10.png"].is_present
+
+
 def test_upper_case_extensions_and_lower_case_names_are_found(mini_fass):
     (mini_fass / "IMAGES" / "P01_IMG1.png").rename(mini_fass / "IMAGES" / "p01_img1.PNG")
     record = by_id(FASS.scan(mini_fass))["IMAGES/p01_img1.png"]

@@ -90,6 +90,13 @@ def test_image_names_with_an_extension_are_the_same_pictures(mini_fetal_planes):
     assert FETAL_PLANES_DB.scan(mini_fetal_planes).records == expected
 
 
+def test_image_names_with_a_windows_folder_are_the_same_pictures(mini_fetal_planes):
+    expected = FETAL_PLANES_DB.scan(mini_fetal_planes).records
+    table = mini_fetal_planes / TABLE
+    table.write_text(table.read_text().replace("\nPatient", "\nC:\\data\\Images\\Patient"))
+    assert FETAL_PLANES_DB.scan(mini_fetal_planes).records == expected
+
+
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
@@ -157,6 +164,17 @@ def test_an_archive_that_was_not_unpacked_is_named(mini_fetal_planes):
     scan = FETAL_PLANES_DB.scan(mini_fetal_planes)
     assert "FETAL_PLANES_ZENODO.zip is not unpacked" in scan.warnings[0]
     assert not any(record.is_present for record in scan.records)
+
+
+def test_the_archive_alone_is_found_and_named(tmp_path):
+    (tmp_path / "FETAL_PLANES_ZENODO.zip").touch()
+    assert FETAL_PLANES_DB.find(tmp_path) == tmp_path
+    scan = FETAL_PLANES_DB.scan(tmp_path)
+    assert scan.records == []
+    assert scan.warnings == [
+        f"{tmp_path / 'FETAL_PLANES_ZENODO.zip'} is not unpacked: expected the table {tmp_path / TABLE}. "
+        "Unpack it there."
+    ]
 
 
 def test_the_real_table_is_read(shared_data):

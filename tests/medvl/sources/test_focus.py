@@ -151,6 +151,29 @@ def test_a_line_that_cannot_be_used_is_refused_with_its_place(mini_focus, line, 
         FOCUS.scan(mini_focus)
 
 
+def test_an_annotation_that_cannot_be_opened_is_named(mini_focus):
+    path = mini_focus / "training/annfiles_ellipse/001.txt"
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(DataError, match=r"annfiles_ellipse/001\.txt: the annotation cannot be opened"):
+        FOCUS.scan(mini_focus)
+
+
+def test_a_broken_picture_is_kept_for_the_build_to_refuse(mini_focus):
+    (mini_focus / "training/images/001.png").write_text("<!DOCTYPE html>")
+    scan = FOCUS.scan(mini_focus)
+    assert first(scan).is_present
+    assert len(first(scan).structures) == 2
+    assert scan.warnings == []
+
+
+def test_pictures_named_otherwise_are_left_out_and_named(mini_focus):
+    (mini_focus / "training/images/copy.png").touch()
+    scan = FOCUS.scan(mini_focus)
+    assert len(scan.records) == sum(SETS.values())
+    assert "1 picture (copy.png) not named as the dataset names them" in scan.warnings[0]
+
+
 def test_a_broken_ellipse_is_refused_too(mini_focus):
     rewrite(mini_focus, "52 40 20 12 cardiac", "annfiles_ellipse")
     with pytest.raises(DataError, match=r"annfiles_ellipse/001\.txt line 1: expected centre, half axes, degrees"):
@@ -169,6 +192,14 @@ def test_an_archive_that_was_not_unpacked_is_named(mini_focus):
     scan = FOCUS.scan(mini_focus)
     assert [w for w in scan.warnings if "testing.zip is not unpacked" in w] == scan.warnings
     assert not any(r.official_split is Split.TEST for r in scan.records)
+
+
+def test_the_archive_alone_is_found_and_named(tmp_path):
+    (tmp_path / "FOCUS-dataset.zip").touch()
+    assert FOCUS.find(tmp_path) == tmp_path
+    scan = FOCUS.scan(tmp_path)
+    assert scan.records == []
+    assert scan.warnings[0].startswith(f"{tmp_path / 'FOCUS-dataset.zip'} is not unpacked")
 
 
 def test_a_missing_set_is_named(mini_focus):

@@ -15,6 +15,7 @@ from mini_fpus23 import (
     write_mini_fpus23,
     write_mini_fpus23_repository,
 )
+from PIL import Image
 
 from medvl.benchmark.groups import normalise_group
 from medvl.errors import DataError
@@ -152,6 +153,7 @@ def test_frames_are_known_by_number_whatever_folder_the_export_names(repository)
         ("frame_000001.png", "picture1.png", "expected frame names such as .*found 'picture1.png'"),
         ("frame_000001.png", "frame_000000.PNG", "expected each frame once, found frame_000000.png again"),
         ("frame_000001.png", "frame_0.png", "expected each frame once, found frame_000000.png again"),
+        ("frame_000001.png", f"frame_{'1' * 5000}.png", "expected frame names such as"),
     ],
 )
 def test_frame_names_that_the_dataset_does_not_have_are_refused(repository, old, new, message):
@@ -201,6 +203,26 @@ def test_a_stream_that_is_a_link_out_of_the_dataset_is_not_followed(archive, tmp
     assert [w for w in scan.warnings if f"{LEGS} is a link out of the dataset" in w] == scan.warnings
 
 
+def test_boxes_of_resized_pictures_are_not_used_and_named(archive):
+    for path in (archive / "Dataset/four_poses" / LEGS).iterdir():
+        Image.new("L", (SIZE[0] // 2, SIZE[1] // 2)).save(path)
+    scan = FPUS23.scan(archive)
+    structured = {r.group for r in scan.records if r.structures}
+    assert LEGS not in structured
+    assert len(structured) == 2
+    assert by_id(scan)[f"{LEGS}/frame_000000.png"].labels == {Task.FO: "hdvf"}
+    (warning,) = scan.warnings
+    assert "frame_000000.png has 42 x 24 px, its boxes are counted in 84 x 48 px: no box of this stream" in warning
+
+
+def test_a_broken_picture_is_kept_for_the_build_to_refuse(archive):
+    place = archive / "Dataset/four_poses" / LEGS
+    (place / "frame_000000.png").write_text("<html>")
+    scan = FPUS23.scan(archive)
+    assert scan.warnings == []
+    assert by_id(scan)[f"{LEGS}/frame_000000.png"].structures
+
+
 def test_plane_pictures_carry_the_name_of_their_folder_but_for_no_plane(archive):
     planes = [r for r in FPUS23.scan(archive).records if r.record_id.startswith("Dataset_Plane")]
     assert [(r.record_id, r.labels) for r in planes] == [
@@ -248,6 +270,14 @@ def test_an_archive_that_was_not_unpacked_is_named(repository):
     assert FPUS23.scan(repository).warnings == [
         f"{repository / 'FPUS23_Dataset.zip'} is not unpacked: expected pictures, found none. Unpack it there."
     ]
+
+
+def test_the_archive_alone_is_found_and_named(tmp_path):
+    (tmp_path / "FPUS23_Dataset.zip").touch()
+    assert FPUS23.find(tmp_path) == tmp_path
+    scan = FPUS23.scan(tmp_path)
+    assert scan.records == []
+    assert "FPUS23_Dataset.zip is not unpacked" in scan.warnings[0]
 
 
 def test_the_dataset_is_found_in_each_layout_and_not_elsewhere(archive, repository, tmp_path_factory):

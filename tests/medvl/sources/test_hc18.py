@@ -84,6 +84,29 @@ def test_upper_case_extensions_are_found(mini_hc18):
     assert box_of(record)
 
 
+def test_names_with_a_windows_folder_are_the_same_pictures(mini_hc18):
+    expected = HC18.scan(mini_hc18).records
+    table = mini_hc18 / TABLE
+    table.write_text(table.read_text().replace("\n0", "\ntraining_set\\0"))
+    assert HC18.scan(mini_hc18).records == expected
+
+
+@pytest.mark.parametrize(
+    ("delimiter", "encoding"), [(";", "utf-8"), (",", "utf-8-sig"), (",", "utf-16"), ("\t", "latin-1")]
+)
+def test_tables_saved_again_by_a_spreadsheet_give_the_same_records(mini_hc18, delimiter, encoding):
+    expected = HC18.scan(mini_hc18).records
+    table = mini_hc18 / TABLE
+    table.write_bytes(table.read_text().replace(",", delimiter).encode(encoding))
+    assert HC18.scan(mini_hc18).records == expected
+
+
+def test_a_picture_that_is_not_yet_fetched_is_absent(mini_hc18):
+    (mini_hc18 / "training_set" / "001_HC.png").unlink()
+    (mini_hc18 / "training_set" / "001_HC.png").symlink_to(mini_hc18 / "not_fetched")
+    assert not by_id(HC18.scan(mini_hc18))["training_set/001_HC.png"].is_present
+
+
 def test_a_picture_without_annotation_is_named_and_has_no_structure(mini_hc18):
     (mini_hc18 / "training_set" / "002_HC_Annotation.png").unlink()
     scan = HC18.scan(mini_hc18)
@@ -138,6 +161,14 @@ def test_an_archive_that_was_not_unpacked_is_named(mini_hc18):
     scan = HC18.scan(mini_hc18)
     assert any("training_set.zip is not unpacked" in warning for warning in scan.warnings)
     assert not any(r.is_present for r in scan.records if r.official_split is Split.TRAIN)
+
+
+def test_the_archive_alone_is_found_and_named(tmp_path):
+    (tmp_path / "HC18.zip").touch()
+    assert HC18.find(tmp_path) == tmp_path
+    scan = HC18.scan(tmp_path)
+    assert scan.records == []
+    assert scan.warnings[0].startswith(f"{tmp_path / 'HC18.zip'} is not unpacked: expected the table")
 
 
 def test_a_copy_without_the_test_set_is_usable(mini_hc18):

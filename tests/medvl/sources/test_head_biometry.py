@@ -17,10 +17,12 @@ from mini_head_biometry import (
 )
 from PIL import Image
 
-from medvl.benchmark.groups import normalise_group
+from medvl.benchmark.groups import group_of
 from medvl.errors import DataError
 from medvl.imaging.masks import read_mask
 from medvl.imaging.reading import read_picture
+from medvl.sources.fetal_planes_db import FETAL_PLANES_DB
+from medvl.sources.hc18 import HC18
 from medvl.sources.head_biometry import HEAD_BIOMETRY
 from medvl.sources.record import Domain, Task
 
@@ -65,13 +67,26 @@ def test_the_plane_is_the_folder_and_the_diverse_images_have_none(mini):
         assert record.labels == ({} if part == DIVERSE else {Task.PI: part})
 
 
+def groups_of(scan):
+    return {record.picture.stem: group_of(HEAD_BIOMETRY, record) for record in scan.records}
+
+
 def test_pictures_of_a_patient_share_their_group_over_planes_and_hc18_numbers_are_not_patients(mini):
-    groups = {r.picture.stem: normalise_group(r.source, r.group, r.where) for r in HEAD_BIOMETRY.scan(mini).records}
+    groups = groups_of(HEAD_BIOMETRY.scan(mini))
     patient = {groups[name] for name in groups if name.startswith("Patient00168")}
     assert len(patient) == 1
     assert groups["010_HC"] == groups["010_2HC"]
     assert groups["168_HC"] not in patient
     assert len(set(groups.values())) == 5
+
+
+def test_a_patient_and_a_subject_are_those_of_the_sources_the_pictures_are_from(mini, mini_fetal_planes, mini_hc18):
+    groups = groups_of(HEAD_BIOMETRY.scan(mini))
+    planes = {group_of(FETAL_PLANES_DB, record) for record in FETAL_PLANES_DB.scan(mini_fetal_planes).records}
+    heads = {r.picture.stem: group_of(HC18, r) for r in HC18.scan(mini_hc18).records if r.structures}
+    assert set(groups.values()) & planes == {groups["Patient00002_Plane3_1_of_1"]}
+    assert set(groups.values()) & set(heads.values()) == {groups["010_HC"]}
+    assert groups["010_HC"] == heads["010_2HC"]
 
 
 def test_colours_are_those_of_the_masks(mini):
@@ -108,6 +123,49 @@ def test_a_label_map_with_other_colours_wins(mini):
     )
     record = next(r for r in HEAD_BIOMETRY.scan(mini).records if part_of(r) == THALAMIC)
     assert {s.label: s.mask.colour for s in record.structures} == COLOURS | {"CSP": (0, 128, 0)}
+
+
+def paint(mini, part, name, colour, box=BOXES["CSP"]) -> None:
+    path = mini / part / MASK_FOLDERS[part] / "SegmentationClass" / f"{name}.png"
+    image = Image.open(path).convert("RGB")
+    image.paste(colour, box)
+    image.save(path)
+
+
+@pytest.mark.parametrize(("part", "colour"), [(THALAMIC, YELLOW), (DIVERSE, COLOURS["CSP"])])
+def test_a_colour_of_the_other_rule_is_a_warning_with_mask_and_colours(mini, part, colour):
+    paint(mini, part, PICTURES[part][1], colour)
+    (warning,) = HEAD_BIOMETRY.scan(mini).warnings
+    assert warning.startswith(f"{mini / part}: 1 mask ({PICTURES[part][1]}.png) with colours that stand for nothing")
+    assert f"({colour} in 1)" in warning
+    csp = YELLOW if part == DIVERSE else COLOURS["CSP"]
+    assert f"expected background (0, 0, 0), Brain (255, 0, 0), CSP {csp}, LV (0, 0, 255)." in warning
+
+
+def test_many_strange_colours_of_many_masks_are_counted_and_the_commonest_named(mini):
+    for shade in range(1, 6):
+        paint(mini, THALAMIC, PICTURES[THALAMIC][0], (0, 0, shade), (shade, 0, shade + 1, 1))
+    paint(mini, THALAMIC, PICTURES[THALAMIC][1], (0, 0, 5), (0, 0, 1, 1))
+    (warning,) = HEAD_BIOMETRY.scan(mini).warnings
+    assert "2 masks (" in warning
+    assert "((0, 0, 5) in 2, " in warning
+    assert "and 2 more colours" in warning
+
+
+def test_colours_of_a_label_map_are_expected(mini):
+    paint(mini, THALAMIC, PICTURES[THALAMIC][0], (0, 128, 0))
+    paint(mini, THALAMIC, PICTURES[THALAMIC][1], (0, 128, 0))
+    (mini / THALAMIC / MASK_FOLDERS[THALAMIC] / "labelmap.txt").write_text("CSP:0,128,0::\n")
+    assert HEAD_BIOMETRY.scan(mini).warnings == []
+
+
+def test_masks_that_are_not_used_or_broken_are_no_matter_of_colours(mini):
+    name, other = PICTURES[THALAMIC]
+    paint(mini, THALAMIC, name, YELLOW)
+    (mini / THALAMIC / THALAMIC / f"{name}.png").unlink()
+    path = mini / THALAMIC / MASK_FOLDERS[THALAMIC] / "SegmentationClass" / f"{other}.png"
+    path.write_bytes(path.read_bytes()[:50])
+    assert HEAD_BIOMETRY.scan(mini).warnings == []
 
 
 def test_a_broken_label_map_is_refused_with_its_line(mini):

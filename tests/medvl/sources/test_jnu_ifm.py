@@ -121,6 +121,7 @@ def test_a_repeated_row_counts_once_and_is_named_with_its_video(mini_jnu):
         ("40,7", "expected frame_label to be one of 3, 4, 5, 6, found '7'"),
         ("40,both", "expected frame_label to be one of 3, 4, 5, 6, found 'both'"),
         ("4O,6", "expected frame_id to be a frame number, found '4O'"),
+        (f"{'4' * 5000},6", "expected frame_id to be a frame number"),
     ],
 )
 def test_a_row_that_cannot_be_read_is_refused_with_video_and_row(mini_jnu, row, message):

@@ -11,6 +11,7 @@ from medvl.sources.locate import (
     list_files,
     list_pictures,
     not_unpacked,
+    or_archive,
     subfolders,
 )
 
@@ -109,6 +110,13 @@ def test_each_archive_that_is_not_unpacked_gives_a_sentence(tmp_path):
     assert not_unpacked(tmp_path, ["a", "b"], "the folder a. Unpack it there.") == [
         f"{tmp_path / name} is not unpacked: expected the folder a. Unpack it there." for name in ("a.zip", "b.rar")
     ]
+
+
+def test_where_there_is_no_folder_the_one_of_the_archive_is_given(tmp_path):
+    put(tmp_path, "down/FASS.zip")
+    assert or_archive(None, tmp_path, ["fass"]) == tmp_path / "down"
+    assert or_archive(tmp_path, tmp_path, ["fass"]) == tmp_path
+    assert or_archive(None, tmp_path, ["hc18"]) is None
 
 
 def test_the_first_marker_wins_wherever_it_lies(tmp_path):

@@ -29,6 +29,12 @@ def test_unquoted_commas_of_the_header_split_it_like_its_rows(tmp_path):
     assert read(tmp_path, "a,Size[w,h],b\n1,2,3,4\n") == [(2, ["1", "4"])]
 
 
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_the_delimiter_is_the_one_that_splits_the_header(tmp_path, delimiter):
+    assert read(tmp_path, "a,b\n1,2\n".replace(",", delimiter)) == [(2, ["1", "2"])]
+    assert read(tmp_path, f"a{delimiter}b\n1{delimiter}'2;3,4'\n".replace("'", '"')) == [(2, ["1", "2;3,4"])]
+
+
 @pytest.mark.parametrize("text", ["a,b,,,\n1,2\n", "a,b\n1,2,,\n", "a,b\r\n1,2\r\n", "\ufeffa,b\n 1 , 2 \n"])
 def test_empty_ends_blanks_and_marks_do_not_count(tmp_path, text):
     assert read(tmp_path, text) == [(2, ["1", "2"])]
@@ -59,6 +65,8 @@ def test_text_that_is_not_utf8_is_latin_1(tmp_path):
     [
         ("a,b\n1,2,3\n", "row 2: expected 2 fields"),
         ("a,c\n1,2\n", "expected column.s. 'b', found 'a', 'c'"),
+        ("a;c\n1;2\n", "expected column.s. 'b', found 'a', 'c'"),
+        ("a;b\n1\n", "row 2: expected 2 fields"),
         ("", "empty file"),
         (",,\n1,2\n", "no header"),
         ("a,b\n", "expected rows below the header"),

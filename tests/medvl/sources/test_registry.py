@@ -39,6 +39,13 @@ def test_no_two_sources_share_a_name_a_title_or_a_home():
         assert len({getattr(source, field) for source in SOURCES.values()}) == len(SOURCES) == 18
 
 
+@pytest.mark.parametrize("name", SOURCES)
+def test_groups_are_shared_with_other_sources_that_there_are(name):
+    shared = SOURCES[name].shares_groups_with
+    assert set(shared) <= set(SOURCES) - {name}
+    assert len(set(shared)) == len(shared)
+
+
 def test_every_task_has_a_source_besides_the_demo():
     assert {task for name, source in SOURCES.items() if name != "demo" for task in source.tasks} == set(Task)
 

@@ -27,6 +27,9 @@ def test_a_known_value_is_given_back_and_another_is_refused_with_its_place():
         ("8", "7", False),
         ("7.0", "7", False),
         ("", "0", False),
+        ("0", "000", True),
+        ("1" * 5000, "1", False),
+        ("0" * 5000 + "1", "1", True),
         ("\u0667", "7", False),
     ],
 )

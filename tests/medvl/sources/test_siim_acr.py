@@ -116,6 +116,25 @@ def test_the_table_may_be_gzipped_and_the_pictures_flat(mini):
     assert sum(record.is_present for record in SIIM_ACR.scan(mini).records) == len(PATIENTS)
 
 
+@pytest.mark.parametrize(
+    ("delimiter", "encoding", "folder"),
+    [(";", "utf-8", ""), ("\t", "latin-1", "dicom-images-train/"), (",", "utf-8-sig", "dicom-images-train\\")],
+)
+def test_tables_written_by_others_give_the_same_records(mini, delimiter, encoding, folder):
+    expected = SIIM_ACR.scan(mini).records
+    text = (mini / TABLE).read_text().replace("\n1.2", f"\n{folder}1.2").replace(",", delimiter)
+    (mini / TABLE).write_bytes(text.encode(encoding))
+    assert SIIM_ACR.scan(mini).records == expected
+
+
+def test_a_linked_folder_of_pictures_is_named(mini, tmp_path):
+    study = next(path for path in (mini / "dicom-images-train").iterdir() if path.is_dir())
+    study.rename(tmp_path / "elsewhere")
+    study.symlink_to(tmp_path / "elsewhere")
+    scan = SIIM_ACR.scan(mini)
+    assert any(f"1 folder ({study.name}) linked and not followed" in warning for warning in scan.warnings)
+
+
 def test_a_broken_picture_is_kept_for_the_build_to_refuse(mini):
     next(mini.rglob(f"{UID.format(2)}.dcm")).write_bytes(b"no dicom")
     scan = SIIM_ACR.scan(mini)
@@ -138,6 +157,14 @@ def test_an_archive_that_was_not_unpacked_is_named(mini):
     scan = SIIM_ACR.scan(mini)
     assert not any(record.is_present for record in scan.records)
     assert any("dicom-images-train.zip" in warning for warning in scan.warnings)
+
+
+def test_the_archive_alone_is_found_and_named(tmp_path):
+    (tmp_path / "siim-acr-pneumothorax-segmentation.zip").touch()
+    assert SIIM_ACR.find(tmp_path) == tmp_path
+    scan = SIIM_ACR.scan(tmp_path)
+    assert scan.records == []
+    assert scan.warnings[0].startswith(f"{tmp_path / 'siim-acr-pneumothorax-segmentation.zip'} is not unpacked")
 
 
 @pytest.mark.parametrize(

@@ -86,7 +86,7 @@ class Family:
         return len(processor.tokenizer(expanded, add_special_tokens=adds_special_tokens)["input_ids"])
 
     def picture_tokens(self, processor: Any, height: int, width: int) -> int:
-        """Tokens of a row that a picture costs, with the markers that the processor (not the template) puts around it."""
+        """Tokens of a row that a picture costs, with the markers that the processor itself puts around it."""
         text = self.picture_text(processor, height, width)
         return len(processor.tokenizer(text, add_special_tokens=False)["input_ids"])
 

@@ -29,7 +29,7 @@ def box_from_corners(numbers: Sequence[float], size: tuple[float, float] | None,
         DataError: A number is not finite, the box has no area, or it leaves the picture.
     """
     x0, y0, x1, y1 = numbers
-    width, height = size or (math.inf, math.inf)
+    width, height = map(float, size or (math.inf, math.inf))
     if not all(math.isfinite(number) for number in numbers) or x0 >= x1 or y0 >= y1:
         raise DataError(f"{where}: expected a box with an area, found {_shown(numbers)} (x0, y0, x1, y1). Correct it.")
     edge = ROUNDING_PX
@@ -45,16 +45,17 @@ def box_from_corners(numbers: Sequence[float], size: tuple[float, float] | None,
     return box
 
 
-def read_box(value: object, box_format: str, where: str) -> Box | None:
+def read_box(value: object, box_format: str, where: str, size: tuple[float, float] | None = None) -> Box | None:
     """Box of one cell.
 
     Args:
         value: Four numbers as a list, or as text separated by blanks, commas or semicolons; None or empty for no box.
         box_format: `xyxy` or `xywh`.
         where: What to name in a message.
+        size: Width and height of the picture, None where they are not known.
 
     Raises:
-        DataError: It is no box.
+        DataError: It is no box, has no area, or leaves its picture.
     """
     if isinstance(value, str):
         value = [part for part in re.split(r"[\s,;\[\]()]+", value) if part]
@@ -64,12 +65,12 @@ def read_box(value: object, box_format: str, where: str) -> Box | None:
         if not isinstance(value, Sequence):
             raise TypeError
         x, y, third, fourth = (float(number) for number in value)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(
-            f"{where}: expected a box of four numbers ({box_format}), found {value!r}. Correct it."
+            f"{where}: expected a box of four numbers ({box_format}), found {str(value)[:60]!r}. Correct it."
         ) from None
     corners = (x, y, x + third, y + fourth) if box_format == "xywh" else (x, y, third, fourth)
-    return box_from_corners(corners, None, where)
+    return box_from_corners(corners, size, where)
 
 
 def _shown(numbers: Sequence[float]) -> str:

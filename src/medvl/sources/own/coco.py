@@ -13,15 +13,17 @@ from typing import Any
 
 from medvl.config.own_data import PICTURE_GROUP, OwnDataConfig
 from medvl.errors import DataError
+from medvl.imaging.formats import MAX_PICTURE_PX
 from medvl.sources.listing import counted
 from medvl.sources.locate import entry
 from medvl.sources.own.asked import SIDES, official, read_side, warn_of_validation
 from medvl.sources.own.boxes import box_from_corners
 from medvl.sources.own.groups import group_of
 from medvl.sources.own.labels import check_labels
-from medvl.sources.own.place import PictureFinder, Place
+from medvl.sources.own.place import FoundPicture, PictureFinder, Place
 from medvl.sources.own.rows import objects, read_json
 from medvl.sources.record import Domain, Record, SourceScan, Split, Structure
+from medvl.sources.sizes import size_if_readable
 
 EXPORT_FILE = "_annotations.coco.json"
 
@@ -37,11 +39,11 @@ class _File:
 
 @dataclass(frozen=True, slots=True)
 class _Image:
-    """One picture of a file."""
+    """One picture of a file: what names it in a message, what the file says, where it lies."""
 
     where: str
-    name: str
     values: Mapping[str, Any]
+    picture: FoundPicture
 
 
 def scan(config: OwnDataConfig, place: Place) -> SourceScan:
@@ -92,18 +94,18 @@ def _records(config: OwnDataConfig, finder: PictureFinder, file: _File, warnings
     content = read_json(file.path)
     if not isinstance(content, Mapping) or not {"images", "annotations", "categories"} <= set(content):
         raise DataError(f"{file.path}: expected a COCO file with images, annotations and categories. Check the file.")
-    images = _images(file.path, content)
+    images = _images(file, content, finder)
     structures = _structures(config, file.path, content, images, warnings)
-    bare = [image.name for number, image in images.items() if not structures[number]]
+    bare = [image.picture.name for number, image in images.items() if not structures[number]]
     if bare:
         warnings.append(f"{file.path.name}: {counted(bare, 'picture')} without an annotation; no question is asked.")
     side = read_side(file.side, str(file.path)) if config.use_split else None
     if side is Split.VAL:
-        warn_of_validation([image.name for image in images.values()], warnings)
+        warn_of_validation([image.picture.name for image in images.values()], warnings)
     key = config.group if config.group not in (None, PICTURE_GROUP) else "group"
     records = []
     for number, image in images.items():
-        picture = finder.find(f"{file.below}/{image.name}" if file.below else image.name, image.where)
+        picture = image.picture
         records.append(
             Record(
                 source=config.name,
@@ -120,15 +122,15 @@ def _records(config: OwnDataConfig, finder: PictureFinder, file: _File, warnings
     return records
 
 
-def _images(path: Path, content: Mapping[str, Any]) -> dict[str, _Image]:
+def _images(file: _File, content: Mapping[str, Any], finder: PictureFinder) -> dict[str, _Image]:
     images: dict[str, _Image] = {}
-    for where, values in _part(path, content, "images"):
+    for where, values in _part(file.path, content, "images"):
         number, name = _id(values, "id", where), values.get("file_name")
         if number in images:
             raise DataError(f"{where}: expected each image id once, found {number} again. Correct the file.")
         if not isinstance(name, str) or not name.strip():
             raise DataError(f"{where}: expected a file_name, found {name!r}. Correct the image.")
-        images[number] = _Image(where, name, values)
+        images[number] = _Image(where, values, finder.find(f"{file.below}/{name}" if file.below else name, where))
     return images
 
 
@@ -144,6 +146,7 @@ def _structures(
     check_labels(config, categories.values(), str(path))
     categories = {number: config.labels.get(name, name) for number, name in categories.items()}
     structures: dict[str, list[Structure]] = {number: [] for number in images}
+    sizes: dict[str, tuple[float, float] | None] = {}
     crowds = []
     for where, annotation in _part(path, content, "annotations"):
         number = _id(annotation, "image_id", where)
@@ -152,7 +155,9 @@ def _structures(
         if annotation.get("iscrowd") in (1, True):
             crowds.append(where)
             continue
-        structures[number].append(_structure(annotation, images[number].values, categories, where))
+        if number not in sizes:
+            sizes[number] = _size(images[number])
+        structures[number].append(_structure(annotation, sizes[number], categories, where))
     if crowds:
         warnings.append(f"{path.name}: {counted(crowds, 'annotation')} of crowds; left out.")
     return structures
@@ -177,8 +182,24 @@ def _name(category: Mapping[str, Any], where: str) -> str:
     return name.strip()
 
 
+def _size(image: _Image) -> tuple[float, float] | None:
+    """Width and height of a picture that boxes are counted in, None where nothing tells them."""
+    sides = [image.values.get(key) for key in ("width", "height")]
+    stated = [float(side) for side in sides if isinstance(side, (int, float)) and 0 < side <= MAX_PICTURE_PX]
+    found = size_if_readable(image.picture.path) if image.picture.is_present else None
+    if len(stated) != 2:
+        return found
+    if found is not None and list(found) != stated:
+        raise DataError(
+            f"{image.where}: expected {image.picture.name} to have {stated[0]:g} x {stated[1]:g} px as the file "
+            f"states, found {found[0]} x {found[1]} px. Boxes count in the stated pixels: use the picture they were "
+            "drawn on."
+        )
+    return stated[0], stated[1]
+
+
 def _structure(
-    annotation: Mapping[str, Any], image: Mapping[str, Any], categories: Mapping[str, str], where: str
+    annotation: Mapping[str, Any], size: tuple[float, float] | None, categories: Mapping[str, str], where: str
 ) -> Structure:
     category = _id(annotation, "category_id", where)
     if category not in categories:
@@ -189,11 +210,8 @@ def _structure(
         if not isinstance(bbox, list):
             raise TypeError
         x, y, width, height = (float(number) for number in bbox)
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(
-            f"{where}: expected a bbox of x, y, width and height, found {bbox!r}. Export the boxes too."
+            f"{where}: expected a bbox of x, y, width and height, found {str(bbox)[:60]!r}. Export the boxes too."
         ) from None
-    size = None
-    if all(isinstance(image.get(key), (int, float)) and image[key] > 0 for key in ("width", "height")):
-        size = (float(image["width"]), float(image["height"]))
     return Structure(categories[category], box_from_corners((x, y, x + width, y + height), size, where))

@@ -18,6 +18,7 @@ from medvl.sources.own.place import FoundPicture, PictureFinder, Place
 from medvl.sources.own.rows import Row, read_rows
 from medvl.sources.own.selection import is_selected
 from medvl.sources.record import Domain, Question, SourceScan, Task
+from medvl.sources.sizes import size_if_readable
 
 META_COLUMNS: tuple[ColumnName, ...] = ("sex", "age", "view", "device", "operator", "centre")
 POLARITIES = {"present": True, "absent": False, "true": True, "false": False, "1": True, "0": False}
@@ -95,14 +96,14 @@ def _one(config: OwnDataConfig, place: Place, finder: PictureFinder, row: Row, n
         record_id=picture.name,
         is_present=picture.is_present,
         group=group_of(config, named, stated, row.where),
-        question=_question(config, row, as_task(task, row.where), numbers),
+        question=_question(config, row, as_task(task, row.where), picture, numbers),
         domain=_domain(_text(config, row, "domain") or config.domain, row.where),
         side=side,
         meta={name: text for name in META_COLUMNS if (text := _text(config, row, name))},
     )
 
 
-def _question(config: OwnDataConfig, row: Row, task: Task, numbers: _Numbers) -> Question:
+def _question(config: OwnDataConfig, row: Row, task: Task, picture: FoundPicture, numbers: _Numbers) -> Question:
     text = _text(config, row, "question")
     if not text:
         raise DataError(f"{row.where}: expected a question, found an empty field. Fill it in or remove the row.")
@@ -116,7 +117,9 @@ def _question(config: OwnDataConfig, row: Row, task: Task, numbers: _Numbers) ->
         numbers.count += 1
         numbers.zeros += int(str(answer)) == 0
         numbers.where = numbers.where or row.where
-    box = read_box(row.values.get(_column(config, "box")), config.box_format, row.where)
+    stated = row.values.get(_column(config, "box"))
+    size = size_if_readable(picture.path) if stated and picture.is_present else None
+    box = read_box(stated, config.box_format, row.where, size)
     if task is Task.VG and box is None:
         raise DataError(
             f"{row.where}: expected a box, because a VG question asks about one, found none in "

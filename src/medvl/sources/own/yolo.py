@@ -16,7 +16,6 @@ import yaml
 
 from medvl.config.own_data import OwnDataConfig
 from medvl.errors import DataError
-from medvl.imaging.reading import picture_size
 from medvl.sources.listing import counted
 from medvl.sources.locate import entry
 from medvl.sources.own.asked import SIDES, official, read_side, warn_of_validation
@@ -26,6 +25,7 @@ from medvl.sources.own.labels import check_labels
 from medvl.sources.own.pictures import list_tree
 from medvl.sources.own.place import Place
 from medvl.sources.record import Domain, Record, SourceScan, Split, Structure
+from medvl.sources.sizes import size_if_readable
 
 NAME_FILES = ("data.yaml", "dataset.yaml", "data.yml", "dataset.yml", "classes.txt", "labels/classes.txt")
 """Where class names are looked for, in this order."""
@@ -189,14 +189,13 @@ def _corners(shares: list[float]) -> Box:
 def _structures(picture: Path, lines: list[_Line]) -> tuple[Structure, ...]:
     if not lines:
         return ()
-    try:
-        width, height = picture_size(picture)
-    except DataError:
+    size = size_if_readable(picture)
+    if size is None:
         # The build reads a picture before its boxes and lists this one as broken; the box is never looked at.
         return tuple(Structure(line.label, (0.0, 0.0, 1.0, 1.0)) for line in lines)
     found = []
     for line in lines:
         x0, y0, x1, y1 = line.corners
-        corners = (x0 * width, y0 * height, x1 * width, y1 * height)
-        found.append(Structure(line.label, box_from_corners(corners, (width, height), line.where)))
+        corners = (x0 * size[0], y0 * size[1], x1 * size[0], y1 * size[1])
+        found.append(Structure(line.label, box_from_corners(corners, size, line.where)))
     return tuple(found)

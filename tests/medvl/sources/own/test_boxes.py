@@ -18,7 +18,7 @@ def test_nothing_is_no_box(value):
     assert read_box(value, "xyxy", "row 1") is None
 
 
-@pytest.mark.parametrize("value", [[1, 2, 3], "1 2 3 x", 7, [1, 2, 3, None], {"x": 1}])
+@pytest.mark.parametrize("value", [[1, 2, 3], "1 2 3 x", 7, [1, 2, 3, None], {"x": 1}, [10**400, 2, 3, 4]])
 def test_what_is_no_box_is_refused(value):
     with pytest.raises(DataError, match="row 9: expected a box of four numbers"):
         read_box(value, "xyxy", "row 9")
@@ -45,3 +45,9 @@ def test_a_box_that_rounding_leaves_nothing_of_is_refused():
 def test_a_negative_corner_is_refused_where_the_size_is_not_known():
     with pytest.raises(DataError, match="from 0 on"):
         read_box([-5, 0, 5, 5], "xyxy", "row 9")
+
+
+def test_a_cell_is_held_against_the_size_of_its_picture():
+    assert read_box([0, 0, 40.5, 30], "xywh", "row 1", (40, 30)) == (0, 0, 40, 30)
+    with pytest.raises(DataError, match="row 9: expected a box inside 40 x 30 px"):
+        read_box([0, 0, 60, 30], "xyxy", "row 9", (40, 30))

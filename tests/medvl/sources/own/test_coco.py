@@ -61,6 +61,24 @@ def test_pictures_may_lie_elsewhere_or_be_absent(tmp_path):
     assert [record.is_present for record in scan(tmp_path, pictures="img").records] == [True, False, False]
 
 
+def test_a_picture_of_another_size_than_stated_is_refused(tmp_path):
+    images = [{**IMAGES[0], "width": 2 * WIDTH, "height": 2 * HEIGHT}, *IMAGES[1:]]
+    write(tmp_path / "lab" / "coco.json", images=images)
+    with pytest.raises(DataError, match=r"images\[0\]: expected P1_a\.png to have 80 x 60 px .*found 40 x 30 px"):
+        scan(tmp_path)
+
+
+@pytest.mark.parametrize("side", [None, "40", 0, -1, float("nan"), 10**400])
+def test_where_no_size_is_stated_the_picture_tells_it(tmp_path, side):
+    images = [{**image, "width": side} for image in IMAGES]
+    write(tmp_path / "lab" / "coco.json", images=images)
+    assert scan(tmp_path).records[1].structures[0].bbox_xyxy_px == (0, 0, WIDTH, HEIGHT)
+    outside = [{**ANNOTATIONS[2], "bbox": [0, 0, WIDTH + 9, HEIGHT]}]
+    write(tmp_path / "lab" / "coco.json", images=images, annotations=outside)
+    with pytest.raises(DataError, match=r"annotations\[0\]: expected a box inside 40 x 30 px"):
+        scan(tmp_path)
+
+
 def test_groups_may_come_from_the_file_name(tmp_path):
     write(tmp_path / "lab" / "coco.json")
     assert [r.group for r in scan(tmp_path, group=None, group_pattern=r"(P\d)_").records] == ["P1", "P1", "P2"]

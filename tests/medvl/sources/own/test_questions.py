@@ -182,6 +182,13 @@ def test_a_row_that_does_not_say_what_it_must_is_refused(root, rows, message):
         scan(root, rows)
 
 
+def test_a_box_outside_its_picture_is_refused_and_rounding_is_cut(root):
+    with pytest.raises(DataError, match=rf"q\.jsonl row 2: expected a box inside {WIDTH} x {HEIGHT} px"):
+        scan(root, changed(1, box=[1, 2, WIDTH + 5, 20]))
+    (_, box) = scan(root, changed(1, box=[1, 2, WIDTH + 0.5, 20])).records[0].questions
+    assert box.bbox_xyxy_px == (1, 2, WIDTH, 20)
+
+
 def test_a_renamed_column_that_no_row_has_is_refused(root):
     with pytest.raises(DataError, match=r"expected the column.s. patient_sex"):
         scan(root, columns={"sex": "patient_sex"})
