@@ -28,7 +28,7 @@ MLLAMA = Family(
     roots={
         "language": r"(model\.language_model|lm_head)\.",
         "vision": r"model\.vision_model\.",
-        "projector": r"model\.multi_modal_projector\.",
+        "projector": r"model\.multi_modal_projector(\.|$)",
     },
     linear={
         "language": _LINEAR,

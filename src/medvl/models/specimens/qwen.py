@@ -77,7 +77,7 @@ def qwen25_vl(vocabulary: int | None) -> Specimen:
 
 
 def qwen3_vl(vocabulary: int | None) -> Specimen:
-    """Qwen3-VL; two layers of the tower feed the first two of the decoder (DeepStack)."""
+    """Qwen3-VL; a layer of the tower feeds the first of the decoder (DeepStack). What fed the last would reach no answer."""
     tokenizer = make_tokenizer(CONTROL)
     text = _text(tokenizer, vocabulary, mrope_section=[6, 5, 5])
     text["rope_parameters"] |= {"mrope_interleaved": True, "rope_theta": 5e6}
@@ -85,7 +85,7 @@ def qwen3_vl(vocabulary: int | None) -> Specimen:
         text_config={**text, "head_dim": 32},
         vision_config={
             **{"depth": 3, "hidden_size": 64, "intermediate_size": 128, "num_heads": 4, "out_hidden_size": 128},
-            **{"patch_size": 16, "num_position_embeddings": 64, "deepstack_visual_indexes": [0, 1]},
+            **{"patch_size": 16, "num_position_embeddings": 64, "deepstack_visual_indexes": [0]},
         },
         tie_word_embeddings=False,
         **_ids(tokenizer),
