@@ -77,7 +77,7 @@ def qwen25_vl(vocabulary: int | None) -> Specimen:
 
 
 def qwen3_vl(vocabulary: int | None) -> Specimen:
-    """Qwen3-VL; a layer of the tower feeds the first of the decoder (DeepStack). What fed the last would reach no answer."""
+    """Qwen3-VL; a layer of the tower feeds the first of the decoder (DeepStack), as the last would reach no answer."""
     tokenizer = make_tokenizer(CONTROL)
     text = _text(tokenizer, vocabulary, mrope_section=[6, 5, 5])
     text["rope_parameters"] |= {"mrope_interleaved": True, "rope_theta": 5e6}
