@@ -33,7 +33,8 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
 
     from data_modules.question_datamodule import QuestionDataModule
     from medvl.batching.prompt import answer_tokens
-    from medvl.models.adapter import load_adapter, without_adapter
+    from medvl.models.adapter import without_adapter
+    from medvl.models.adapter_files import load_adapter
     from medvl.models.base import load_base
     from medvl.reporting import console_lines
     from medvl.reporting.progress import step_progress
@@ -67,6 +68,7 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     run.update(base=base.label, fingerprints=prints)
     with without_adapter(model), step_progress(console) as bar:
         before = ask(model, data, split, letters, prints, bar.of(f"zero-shot on {split}"), answers=kept)
+    console_lines.notes(console, before.notes)
     if config.adapter is None:
         before.write(run.path)
         console.print(metrics_table(before.metrics))
@@ -83,6 +85,7 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
         after = ask(model, data, split, letters, prints, bar.of(f"fine-tuned on {split}"), answers=kept)
         after.write(run.path)
         controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar, kept)
+    console_lines.notes(console, after.notes)
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
     console.print(metrics_table(after.metrics))
     console.print(comparison_table(comparison))

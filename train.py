@@ -35,13 +35,8 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.batching.prompt import answer_tokens
     from medvl.batching.task_mix import exposures
     from medvl.evaluation.logged import logged_metrics
-    from medvl.models.adapter import (
-        adapter_weights_fingerprint,
-        attach_adapter,
-        parameter_counts,
-        save_adapter,
-        without_adapter,
-    )
+    from medvl.models.adapter import adapter_weights_fingerprint, attach_adapter, parameter_counts, without_adapter
+    from medvl.models.adapter_files import save_adapter
     from medvl.models.base import load_base
     from medvl.models.checkpointing import checkpoint_layers
     from medvl.models.fitting import check_fits
@@ -94,6 +89,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     with without_adapter(model), step_progress(console) as bar:
         before_val = ask(model, data, Split.VAL, letters, prints, bar.of("zero-shot on val"), answers=kept)
         before = ask(model, data, Split.TEST, letters, prints, bar.of("zero-shot on test"), answers=kept)
+    console_lines.notes(console, before_val.notes + before.notes)
     before.write(run.path / "zero_shot")
     figures = logged_metrics(before_val.metrics, "val")
     log_everywhere(loggers, {**figures, **logged_metrics(before.metrics, "test")}, 0)

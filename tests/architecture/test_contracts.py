@@ -26,7 +26,6 @@ WITHOUT_TWIN = {
     "models/families/internvl.py": "patterns; covered by families/test_every_family.py",
     "models/families/qwen_vl.py": "patterns; covered by families/test_every_family.py",
     "models/families/smolvlm.py": "patterns; covered by families/test_every_family.py",
-    "models/proof.py": "tested with the adapters that it proves, in models/test_adapter.py",
     "models/tiny/__main__.py": "a command line over tested functions",
     "models/tiny/card.py": "text; the shipped card is checked by tiny/test_checkpoint.py",
     "models/tiny/evaluate.py": "covered by tiny/test_checkpoint.py",

@@ -127,7 +127,7 @@ def test_stand_alone_zero_shot_equals_step_0(latest, finished):
     first = next(row for row in _csv_rows(latest / "metrics.csv") if row["val/accuracy"])
     assert float(first["val/accuracy"]) == alone["overall"]["accuracy"]
     # Not to the bit: the model sits in other memory here, and kernels may sum in another order.
-    assert float(first["val/loss"]) == pytest.approx(alone["overall"]["loss"], rel=1e-3)
+    assert float(first["val/loss"]) == pytest.approx(alone["overall"]["loss"], rel=3e-4)
     for task, cell in alone["tasks"].items():
         assert float(first[f"val/task/{task}/accuracy"]) == cell["accuracy"]
 

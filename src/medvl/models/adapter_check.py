@@ -12,15 +12,9 @@ from torch import Tensor
 from medvl.batching.prompt import prompt_fingerprint
 from medvl.benchmark.check import Finding
 from medvl.errors import ModelError
-from medvl.models.adapter import (
-    adapter_weights_fingerprint,
-    b_norms,
-    is_trained,
-    put_adapter,
-    weight_names,
-    without_adapter,
-)
+from medvl.models.adapter import adapter_weights_fingerprint, b_norms, is_trained, without_adapter
 from medvl.models.adapter_base import base_of, record_of
+from medvl.models.adapter_files import put_adapter, weight_names
 from medvl.models.adapter_keys import renamed_keys
 from medvl.models.agreement import agreement, option_logits
 from medvl.models.agreement_questions import questions_of

@@ -11,8 +11,8 @@ import torch
 from safetensors import SafetensorError, safe_open
 
 from medvl.errors import ModelError
-from medvl.models.adapter import weight_names
 from medvl.models.adapter_base import record_of
+from medvl.models.adapter_files import weight_names
 from medvl.models.adapter_keys import layer_of, new_name
 from medvl.models.families import FAMILIES, Family
 from medvl.models.parts import part_of

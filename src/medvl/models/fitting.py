@@ -124,7 +124,7 @@ def ways_out(
         free: Bytes that are free.
     """
     ways: list[tuple[str, int]] = []
-    for alternatives in _changes(config, found):
+    for alternatives in _changes(config, model, found):
         for overrides, changed in alternatives:
             best = overrides, _need(config, changed, items, model, found, device)
             if best[1] <= free:
@@ -177,7 +177,7 @@ def _estimate(config: TrainConfig, model: Any, family: Family, plan: TrainingPla
     return estimate_memory(model, family, plan, config.model, config.lora, load)
 
 
-def _changes(config: TrainConfig, found: Outlook) -> Iterator[list[tuple[str, TrainConfig]]]:
+def _changes(config: TrainConfig, model: Any, found: Outlook) -> Iterator[list[tuple[str, TrainConfig]]]:
     """Kinds of change that can be made, the least costly first: (overrides, configuration), the mildest first."""
     if batches := list(_smaller_batches(config, found.memory)):
         yield batches
@@ -190,7 +190,7 @@ def _changes(config: TrainConfig, found: Outlook) -> Iterator[list[tuple[str, Tr
         yield [("model.dtype=bfloat16", _with_model(config, dtype="bfloat16"))]
     if config.model.quantization == "none" and "language" not in config.model.train_parts:
         yield [("model.quantization=nf4", _with_model(config, quantization="nf4"))]
-    if limit := _smaller_pictures(config.model, found):
+    if limit := _smaller_pictures(config.model, model, found):
         yield [(f"model.{limit[0]}={limit[1]}", _with_model(config, **dict([limit])))]
 
 
@@ -212,15 +212,13 @@ def _smaller_batches(config: TrainConfig, memory: Memory) -> Iterator[tuple[str,
         yield " ".join(overrides), changed
 
 
-def _smaller_pictures(config: ModelConfig, found: Outlook) -> tuple[str, int] | None:
+def _smaller_pictures(config: ModelConfig, model: Any, found: Outlook) -> tuple[str, int] | None:
     """(setting, value) that shows the largest picture a quarter as large, or in one tile; None where nothing can."""
     if found.family.abilities.resolution == "free":
-        side = 16 if found.family.model_type == "qwen3_vl" else 14
-        pixels = found.row.patches * side**2
+        pixels = found.row.patches * model.config.vision_config.patch_size**2
         smaller = max(pixels // 4, SMALLEST_PICTURE, config.min_pixels or 0)
         return ("max_pixels", smaller) if smaller < pixels else None
-    tiled = found.family.model_type in ("mllama", "internvl", "smolvlm")
-    return ("max_tiles", 1) if tiled and config.max_tiles != 1 else None
+    return ("max_tiles", 1) if found.family.limit_tiles is not None and config.max_tiles != 1 else None
 
 
 def _with_model(config: TrainConfig, **changes: Any) -> TrainConfig:

@@ -19,8 +19,9 @@ from torch import Tensor
 
 from medvl.config.schema import ModelConfig
 from medvl.errors import ModelError, StorageError, disk_refusal
-from medvl.models.adapter import adapter_weights_fingerprint, load_adapter, put_adapter
+from medvl.models.adapter import adapter_weights_fingerprint
 from medvl.models.adapter_base import base_of, record_of
+from medvl.models.adapter_files import load_adapter, put_adapter
 from medvl.models.agreement import Agreement, agreement, option_logits
 from medvl.models.agreement_questions import Questions, questions_of
 from medvl.models.base import Base, load_base, processor_fingerprint

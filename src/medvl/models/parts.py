@@ -36,13 +36,14 @@ def part_sizes(model: nn.Module, family: Family) -> dict[str, int]:
 
 
 def whole_modules(model: nn.Module, family: Family, parts: Sequence[str]) -> list[str]:
-    """Full names of the modules that hold all parameters of parts, as large as can be trained as one.
+    """Full names of the modules of parts that can be trained in full, each as large as can be taken as one.
 
-    A list of layers is taken layer by layer. Embeddings and output layer are left out where they are tied: a copy of
-    one would come loose from the other.
+    A list of layers is taken layer by layer. What stays as it is: parameters that belong to no module below the part's
+    own (a class embedding, say), and embeddings and output layer where they are tied, since a copy of one would come
+    loose from the other.
 
     Raises:
-        ModelError: A part has parameters outside of any module that can be trained as a whole.
+        ModelError: A part without such a module.
     """
     names: list[str] = []
     tied = _tied(model)

@@ -34,17 +34,9 @@ def limit_pixels(processor: Any, family: Family, config: ModelConfig) -> None:
             )
         images.size = {"shortest_edge": fewest, "longest_edge": most}  # areas in pixels, in spite of the names
     if config.max_tiles is not None:
-        setting = {"mllama": "max_image_tiles", "internvl": "max_patches"}.get(family.model_type)
-        if setting is not None:
-            setattr(images, setting, config.max_tiles)
-            if family.model_type == "internvl" and images.min_patches > config.max_tiles:
-                images.min_patches = config.max_tiles
-        elif family.model_type == "smolvlm":
-            edge = images.max_image_size["longest_edge"]
-            images.do_image_splitting = config.max_tiles > 1
-            images.size = {"longest_edge": edge * max(1, int(config.max_tiles**0.5))}
-        else:
+        if family.limit_tiles is None:
             raise ModelError(_no_such_limit(config, family, "max_tiles", "tiles"))
+        family.limit_tiles(images, config.max_tiles)
 
 
 def _no_such_limit(config: ModelConfig, family: Family, setting: str, resolution: str) -> str:

@@ -42,11 +42,13 @@ class Evaluation:
         items: What was asked.
         predictions: One answer an item, in order.
         metrics: Content of `metrics.json`.
+        notes: Sentences for the user.
     """
 
     items: list[Item]
     predictions: list[Prediction]
     metrics: dict[str, Any]
+    notes: list[str]
 
     def write(self, folder: Path) -> None:
         """Write `predictions.parquet` and `metrics.json`."""
@@ -82,16 +84,24 @@ def ask(
     device = next(model.parameters()).device
     shown = {} if control is None else {"picture_control": str(control)}
     store = _store(answers, fingerprints | shown, control)
-    known = {} if store is None else store.answers(item.fingerprint() for item in items)
-    # Two items may ask the same: it is asked once.
-    open_items = list({key: item for item in items if (key := item.fingerprint()) not in known}.values())
-    asked = items if store is None else open_items
-    report = None if progress is None else lambda done: progress(len(items) - len(asked) + done, len(items))
-    loader = questions.question_loader(split, control, asked) if asked else ()
-    found = answer_all(model, loader, letter_ids, device, report, None if store is None else store.add)
-    by_item = known | {answer.item_fingerprint: answer for answer in found}
-    predictions = [replace(by_item[item.fingerprint()], item_id=item.item_id) for item in items]
-    return Evaluation(items, predictions, metrics_of(items, predictions, fingerprints | shown))
+    if store is None:
+        report = None if progress is None else lambda done: progress(done, len(items))
+        loader = questions.question_loader(split, control)
+        predictions, notes = answer_all(model, loader, letter_ids, device, report), []
+    else:
+        keys = [item.fingerprint() for item in items]
+        known = store.answers(keys)
+        # Two items may ask the same: it is asked once.
+        asked = list({key: item for key, item in zip(keys, items, strict=True) if key not in known}.values())
+        report = None if progress is None else lambda done: progress(len(items) - len(asked) + done, len(items))
+        loader = questions.question_loader(split, control, asked) if asked else ()
+        found = answer_all(model, loader, letter_ids, device, report, store.add)
+        by_key = known | {answer.item_fingerprint: answer for answer in found}
+        predictions = [replace(by_key[key], item_id=item.item_id) for key, item in zip(keys, items, strict=True)]
+        notes = [
+            f"kept answers {name} could not be read; their questions were asked again" for name in store.unreadable
+        ]
+    return Evaluation(items, predictions, metrics_of(items, predictions, fingerprints | shown), notes)
 
 
 def _store(folder: Path | None, fingerprints: dict[str, str], control: PictureControl | None) -> AnswerStore | None:

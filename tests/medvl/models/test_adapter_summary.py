@@ -5,7 +5,8 @@ from tiny_adapters import change_config, change_weights, make_old, write_adapter
 
 from medvl.config.schema import ModelConfig
 from medvl.errors import ModelError
-from medvl.models.adapter import b_norms, load_adapter, parameter_counts
+from medvl.models.adapter import b_norms, parameter_counts
+from medvl.models.adapter_files import load_adapter
 from medvl.models.adapter_summary import summarise_adapter
 from medvl.models.base import load_base
 

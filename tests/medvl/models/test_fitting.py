@@ -106,7 +106,7 @@ def test_a_change_that_is_made_already_is_not_proposed(family_folder):
 def test_pictures_are_made_smaller_where_the_family_can(tiny_mllama_folder):
     config = config_of(tiny_mllama_folder, batch_size=64, asked=1)
     found = found_of(config, tiny_mllama_folder)
-    changes = [kind[0][0] for kind in fitting._changes(config, found)]
+    changes = [kind[0][0] for kind in fitting._changes(config, empty_model(tiny_mllama_folder), found)]
     assert "model.max_tiles=1" in changes
 
 

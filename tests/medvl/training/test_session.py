@@ -1,11 +1,15 @@
 """Questions are asked once, answers outlive a run, and the device is the one asked for."""
 
+import dataclasses
+
 import pytest
 import torch
 
 from medvl.batching.picture_control import PictureControl
 from medvl.batching.prompt import answer_tokens
+from medvl.config.schema import LoraConfig
 from medvl.errors import ConfigError
+from medvl.models.adapter import attach_adapter, without_adapter
 from medvl.sources.record import Split
 from medvl.training.session import ask, choose_device
 
@@ -95,6 +99,56 @@ def test_answers_without_a_picture_are_kept_apart_and_shuffled_ones_not_at_all(t
         asked(tiny_base, second, tmp_path, control=control)
         assert len(first.asked) == len(questions.items(Split.TEST))
         assert bool(second.asked) == again
+
+
+def test_kept_answers_that_cannot_be_read_are_said_and_asked_again(tiny_base, questions, tmp_path):
+    asked(tiny_base, Counted(questions), tmp_path)
+    torn = next(tmp_path.glob("*/part-*.parquet"))
+    torn.write_bytes(torn.read_bytes()[:-20])
+    second = Counted(questions)
+    found = asked(tiny_base, second, tmp_path)
+    assert len(second.asked) == 8
+    assert found.notes == [f"kept answers {torn.name} could not be read; their questions were asked again"]
+    assert asked(tiny_base, Counted(questions), tmp_path).notes == []
+
+
+def test_two_items_that_ask_the_same_are_asked_once(tiny_base, questions, tmp_path, monkeypatch):
+    items = questions.items(Split.TEST)[:8]
+    twins = [*items, *(dataclasses.replace(item, item_id=f"{item.item_id} again") for item in items)]
+    monkeypatch.setattr(questions, "items", lambda split: twins)
+    counted = Counted(questions)
+    found = asked(tiny_base, counted, tmp_path)
+    assert len(counted.asked) == 8
+    assert [p.item_id for p in found.predictions] == [item.item_id for item in twins]
+    assert [p.answer for p in found.predictions[:8]] == [p.answer for p in found.predictions[8:]]
+
+
+def test_with_shuffled_pictures_two_items_that_ask_the_same_keep_their_own_answers(
+    tiny_base, questions, tmp_path, monkeypatch
+):
+    items = questions.items(Split.TEST)[:8]
+    twins = [
+        *items,
+        *(
+            dataclasses.replace(item, item_id=f"{item.item_id} again", group=f"{number} again")
+            for number, item in enumerate(items)
+        ),
+    ]
+    monkeypatch.setattr(questions, "items", lambda split: twins)
+    with_store = asked(tiny_base, Counted(questions), tmp_path, control=PictureControl.SHUFFLED)
+    without = asked(tiny_base, Counted(questions), None, control=PictureControl.SHUFFLED)
+    assert bare(with_store) == bare(without)
+    apart = {p.item_id: p.option_logprobs for p in with_store.predictions}
+    assert any(apart[item.item_id] != apart[f"{item.item_id} again"] for item in items)
+
+
+def test_a_fresh_adapter_that_is_switched_off_gives_the_zero_shot_answers_to_the_bit(fresh_base, questions, tmp_path):
+    questions.processor, questions.companions = fresh_base.processor, fresh_base.family.companions
+    letters = answer_tokens(fresh_base.processor).letter_ids
+    plain = ask(fresh_base.model, questions, Split.VAL, letters, PRINTS)
+    model = attach_adapter(fresh_base, LoraConfig(r=4, parts=["language", "vision", "projector"]), 0)
+    with without_adapter(model):
+        assert bare(ask(model, questions, Split.VAL, letters, PRINTS)) == bare(plain)
 
 
 def test_the_cpu_can_always_be_chosen():

@@ -49,6 +49,8 @@ class Family:
         abilities: What it can do with a batch.
         measure: (processor, height, width in pixels) -> what the processor's `replace_image_token` needs to know of a
             picture, found without reading it. None where a picture costs the one token of its placeholder.
+        limit_tiles: (image processor, most tiles): sets the limit. None where a picture is not cut, or the number of
+            tiles cannot be chosen.
         cross_tokens: (processor, config, height, width) -> states of a picture that the decoder attends to beside its
             row, for architectures with cross-attention.
         idle: Configuration -> regular expression that matches the beginning of the names of layers whose output nothing
@@ -63,6 +65,7 @@ class Family:
     companions: Companions
     abilities: Abilities
     measure: Callable[[Any, int, int], dict[str, Any]] | None
+    limit_tiles: Callable[[Any, int], None] | None = None
     cross_tokens: Callable[[Any, Any, int, int], int] | None = None
     idle: Callable[[Any], str] | None = None
 
@@ -89,6 +92,17 @@ class Family:
         """Tokens of a row that a picture costs, with the markers that the processor itself puts around it."""
         text = self.picture_text(processor, height, width)
         return len(processor.tokenizer(text, add_special_tokens=False)["input_ids"])
+
+
+def parts_of(*, decoder: str = r"model\.language_model", vision: str, projector: str) -> dict[str, str]:
+    """Roots of a model with an output layer `lm_head`; `vision` and `projector` are complete patterns."""
+    return {"language": rf"({decoder}|lm_head)\.", "vision": vision, "projector": projector}
+
+
+def encoder_layers(root: str) -> tuple[str, str]:
+    """Patterns of (all linear layers, attention layers only) of a CLIP or SigLIP tower's layers."""
+    attention = rf"{root}\.\d+\.self_attn\.(q_proj|k_proj|v_proj|out_proj)"
+    return rf"({attention}|{root}\.\d+\.mlp\.fc[12])", attention
 
 
 def decoder_layers(root: str, *, attention: str = "self_attn") -> tuple[str, str]:

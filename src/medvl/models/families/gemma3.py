@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from medvl.batching.inputs import Companions
-from medvl.models.families.family import Abilities, Family, decoder_layers
+from medvl.models.families.family import Abilities, Family, decoder_layers, encoder_layers, parts_of
 
 _LINEAR, _ATTENTION = decoder_layers(r"model\.language_model")
-_TOWER = r"model\.vision_tower(\.vision_model)?\.encoder\.layers\.\d+"
+_TOWER_LINEAR, _TOWER_ATTENTION = encoder_layers(r"model\.vision_tower(\.vision_model)?\.encoder\.layers")
 
 
 def _measure(processor: Any, height: int, width: int) -> dict[str, Any]:
@@ -20,19 +20,9 @@ def _measure(processor: Any, height: int, width: int) -> dict[str, Any]:
 GEMMA3 = Family(
     model_type="gemma3",
     title="Gemma 3",
-    roots={
-        "language": r"(model\.language_model|lm_head)\.",
-        "vision": r"model\.vision_tower\.",
-        "projector": r"model\.multi_modal_projector\.",
-    },
-    linear={
-        "language": _LINEAR,
-        "vision": rf"{_TOWER}\.(self_attn\.(q_proj|k_proj|v_proj|out_proj)|mlp\.fc[12])",
-    },
-    attention={
-        "language": _ATTENTION,
-        "vision": rf"{_TOWER}\.self_attn\.(q_proj|k_proj|v_proj|out_proj)",
-    },
+    roots=parts_of(vision=r"model\.vision_tower\.", projector=r"model\.multi_modal_projector\."),
+    linear={"language": _LINEAR, "vision": _TOWER_LINEAR},
+    attention={"language": _ATTENTION, "vision": _TOWER_ATTENTION},
     companions=Companions(always=("token_type_ids",)),
     abilities=Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="fixed"),
     measure=_measure,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from medvl.batching.inputs import Companions
-from medvl.models.families.family import Abilities, Family, decoder_layers
+from medvl.models.families.family import Abilities, Family, decoder_layers, parts_of
 
 _LINEAR, _ATTENTION = decoder_layers(r"model\.language_model")
 _TOWER = r"model\.vision_tower\.encoder\.layer\.\d+"
@@ -16,14 +16,14 @@ def _measure(processor: Any, height: int, width: int) -> dict[str, Any]:
     return {"num_patches": [processor.image_processor.get_number_of_image_patches(height, width, settings)]}
 
 
+def _limit_tiles(images: Any, most: int) -> None:
+    images.max_patches, images.min_patches = most, min(images.min_patches, most)
+
+
 INTERNVL = Family(
     model_type="internvl",
     title="InternVL 3",
-    roots={
-        "language": r"(model\.language_model|lm_head)\.",
-        "vision": r"model\.vision_tower\.",
-        "projector": r"model\.multi_modal_projector\.",
-    },
+    roots=parts_of(vision=r"model\.vision_tower\.", projector=r"model\.multi_modal_projector\."),
     linear={
         "language": _LINEAR,
         "vision": rf"{_TOWER}\.(attention\.(q_proj|k_proj|v_proj|projection_layer)|mlp\.fc[12])",
@@ -36,4 +36,5 @@ INTERNVL = Family(
     companions=Companions(),
     abilities=Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="tiles"),
     measure=_measure,
+    limit_tiles=_limit_tiles,
 )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from medvl.batching.inputs import Companions
-from medvl.models.families.family import Abilities, Family, decoder_layers
+from medvl.models.families.family import Abilities, Family, decoder_layers, parts_of
 
 _LINEAR, _ATTENTION = decoder_layers(r"model\.language_model", attention="(self_attn|cross_attn)")
 _TOWER = r"model\.vision_model\.(transformer|global_transformer)\.layers\.\d+"
@@ -22,14 +22,14 @@ def _cross_tokens(processor: Any, config: Any, height: int, width: int) -> int:
     return int(tiles * ((tile // config.vision_config.patch_size) ** 2 + 1))
 
 
+def _limit_tiles(images: Any, most: int) -> None:
+    images.max_image_tiles = most
+
+
 MLLAMA = Family(
     model_type="mllama",
     title="Llama 3.2 Vision",
-    roots={
-        "language": r"(model\.language_model|lm_head)\.",
-        "vision": r"model\.vision_model\.",
-        "projector": r"model\.multi_modal_projector(\.|$)",
-    },
+    roots=parts_of(vision=r"model\.vision_model\.", projector=r"model\.multi_modal_projector(\.|$)"),
     linear={
         "language": _LINEAR,
         "vision": rf"{_TOWER}\.(self_attn\.(q|k|v|o)_proj|mlp\.fc[12])",
@@ -39,5 +39,6 @@ MLLAMA = Family(
     companions=Companions(with_pictures=("aspect_ratio_ids", "aspect_ratio_mask", "cross_attention_mask")),
     abilities=Abilities(text_only=True, mixed_rows=False, several_pictures=True, resolution="tiles"),
     measure=None,
+    limit_tiles=_limit_tiles,
     cross_tokens=_cross_tokens,
 )

@@ -7,16 +7,12 @@ from typing import Any
 import numpy as np
 
 from medvl.batching.inputs import Companions
-from medvl.models.families.family import Abilities, Family, decoder_layers
+from medvl.models.families.family import Abilities, Family, decoder_layers, parts_of
 
 _LINEAR, _ATTENTION = decoder_layers(r"model\.language_model")
 _BLOCK = r"model\.visual\.blocks\.\d+"
 _MERGERS = r"model\.visual\.(merger|deepstack_merger_list)"
-_ROOTS = {
-    "language": r"(model\.language_model|lm_head)\.",
-    "vision": r"model\.visual\.(?!(merger|deepstack_merger_list)\.)",
-    "projector": rf"{_MERGERS}\.",
-}
+_ROOTS = parts_of(vision=r"model\.visual\.(?!(merger|deepstack_merger_list)\.)", projector=rf"{_MERGERS}\.")
 _COMPANIONS = Companions(always=("mm_token_type_ids",), with_pictures=("image_grid_thw",))
 _ABILITIES = Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="free")
 

@@ -17,7 +17,8 @@ from medvl.batching.dataset import Sample
 from medvl.batching.prompt import answer_tokens, conversation, question_text, render
 from medvl.config.schema import LoraConfig, ModelConfig
 from medvl.errors import ModelError
-from medvl.models.adapter import attach_adapter, b_norms, matched_layers, save_adapter
+from medvl.models.adapter import attach_adapter, b_norms, matched_layers
+from medvl.models.adapter_files import save_adapter
 from medvl.models.answer_head import logits_at
 from medvl.models.base import load_base
 from medvl.models.families import FAMILIES
@@ -167,11 +168,17 @@ def test_questions_without_pictures_are_answered(base):
     assert torch.isfinite(scores(base, samples)).all()
 
 
-def test_the_modules_of_a_part_hold_all_its_weights(base):
+def test_training_a_part_in_full_leaves_out_only_loose_parameters_and_tied_ends(base):
+    ends = [base.model.get_input_embeddings(), base.model.get_output_embeddings()]
+    tied = {id(end.weight) for end in ends} if ends[0].weight is ends[1].weight else set()
     for part in base.family.roots:
         names = whole_modules(base.model, base.family, [part])
         held = {f"{name}.{inner}" for name in names for inner, _ in base.model.get_submodule(name).named_parameters()}
-        assert held <= {name for name, _ in base.model.named_parameters() if part_of(name, base.family) == part}
+        own = {name: p for name, p in base.model.named_parameters() if part_of(name, base.family) == part}
+        assert held <= set(own)
+        for name in set(own) - held:
+            is_loose = any(base.model.get_submodule(name.rpartition(".")[0]).children())
+            assert is_loose or id(own[name]) in tied, name
 
 
 @pytest.mark.slow
