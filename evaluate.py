@@ -17,11 +17,12 @@ CONF = Path(__file__).resolve().parent / "conf"
 def evaluate(job: Job[EvaluateConfig]) -> float:
     """One evaluation: zero-shot alone, or zero-shot against an adapter. Returns the macro accuracy."""
     from medvl.models.locate import find_base
-    from medvl.training.run_folder import RunFolder
     from medvl.training.run_record import with_run_record
 
     job = with_run_record(job)
-    find_base(job.config.model)
+    find_base(job.config.model)  # what to download is said before torch is imported
+    from medvl.training.run_folder import RunFolder
+
     run = RunFolder(Path(job.config.paths.run), job.composed, job.overrides, job.config.seed)
     with run.recording():
         return _evaluate(job, run)

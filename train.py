@@ -18,9 +18,10 @@ CONF = Path(__file__).resolve().parent / "conf"
 def train(job: Job[TrainConfig]) -> float:
     """One run: benchmark, base, zero-shot, fine-tuning, comparison. Returns the best val/macro_accuracy."""
     from medvl.models.locate import find_base
-    from medvl.training.run_folder import RunFolder
 
     find_base(job.config.model)  # what to download is said before anything else is done
+    from medvl.training.run_folder import RunFolder
+
     run = RunFolder(Path(job.config.paths.run), job.composed, job.overrides, job.config.seed)
     with run.recording():
         return _train(job, run)

@@ -24,8 +24,14 @@ STANDS_FOR = {
 FEW_STEPS = [*SMALL, "trainer.max_steps=2", "data.batch_size=4", "eval.batch_size=8", "eval.controls=[]"]
 
 
-def trained(tmp_path, *overrides):
-    run("train.py", *FEW_STEPS, *overrides, cwd=tmp_path)
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Folder for the drawn pictures and their benchmark, made once."""
+    return tmp_path_factory.mktemp("data")
+
+
+def trained(tmp_path, drawn, *overrides):
+    run("train.py", *FEW_STEPS, f"paths.data={drawn}", *overrides, cwd=tmp_path)
     latest = tmp_path / "outputs" / "latest"
     record = json.loads((latest / "run.json").read_text())
     assert (latest / "adapter" / "adapter_model.safetensors").is_file()
@@ -35,9 +41,9 @@ def trained(tmp_path, *overrides):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("option", STANDS_FOR)
-def test_one_override_trains_a_model(option, tmp_path):
+def test_one_override_trains_a_model(option, tmp_path, drawn):
     folder = specimen_folder(STANDS_FOR[option])
-    record = trained(tmp_path, f"model={option}", "lora=r16", f"model.path={folder}")
+    record = trained(tmp_path, drawn, f"model={option}", "lora=r16", f"model.path={folder}")
     norms = record["adapter_proof"]["b_norms"]
     assert set(norms) == {"language"}
     assert norms["language"]["zero"] == 0
@@ -45,10 +51,10 @@ def test_one_override_trains_a_model(option, tmp_path):
 
 
 @pytest.mark.slow
-def test_four_bits_train_with_a_validation_in_between(tmp_path):
+def test_four_bits_train_with_a_validation_in_between(tmp_path, drawn):
     pytest.importorskip("bitsandbytes")
     record = trained(
-        tmp_path, "model=tiny_qwen25vl", "lora=r16", "model.quantization=nf4", "model.checkpointing=[language]",
+        tmp_path, drawn, "model=tiny_qwen25vl", "lora=r16", "model.quantization=nf4", "model.checkpointing=[language]",
         "trainer.max_steps=6", "trainer.val_every_steps=3",
     )  # fmt: skip
     assert record["fingerprints"]["dtype"] == "float32, nf4"
@@ -56,10 +62,11 @@ def test_four_bits_train_with_a_validation_in_between(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_part_is_trained_in_full_at_a_rate_of_its_own(tmp_path):
+def test_a_part_is_trained_in_full_at_a_rate_of_its_own(tmp_path, drawn):
     parts = ["lora=r8", "model.train_parts=[projector]", "+optim.part_lr={projector: 1.0e-5}"]
-    trained(tmp_path, "model=tiny_llava", *parts)
-    done = run("evaluate.py", "adapter=outputs/latest/adapter", "eval.reuse_answers=false", cwd=tmp_path)
+    trained(tmp_path, drawn, "model=tiny_llava", *parts)
+    adapter = "adapter=outputs/latest/adapter"
+    done = run("evaluate.py", adapter, "eval.reuse_answers=false", f"paths.data={drawn}", cwd=tmp_path)
     assert "zero-shot against fine-tuned" in done.stdout
 
 
