@@ -17,8 +17,10 @@ CONF = Path(__file__).resolve().parent / "conf"
 def evaluate(job: Job[EvaluateConfig]) -> float:
     """One evaluation: zero-shot alone, or zero-shot against an adapter. Returns the macro accuracy."""
     from medvl.models.locate import find_base
+    from medvl.training.quiet import silence_libraries
     from medvl.training.run_record import with_run_record
 
+    silence_libraries()
     job = with_run_record(job)
     find_base(job.config.model)  # what to download is said before torch is imported
     from medvl.training.run_folder import RunFolder
@@ -42,13 +44,11 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     from medvl.reporting.tables import comparison_table, control_table, metrics_table
     from medvl.sources.record import Split
     from medvl.training.fingerprints import fingerprints_of
-    from medvl.training.quiet import silence_libraries
     from medvl.training.results import write_comparison
     from medvl.training.run_record import check_same
     from medvl.training.session import ask, ask_controls, choose_device, kept_answers
 
     config, console = job.config, get_console()
-    silence_libraries()
     pl.seed_everything(config.seed, verbose=False)
     with step_progress(console) as bar:
         data = QuestionDataModule(config, progress=bar)

@@ -18,7 +18,9 @@ CONF = Path(__file__).resolve().parent / "conf"
 def train(job: Job[TrainConfig]) -> float:
     """One run: benchmark, base, zero-shot, fine-tuning, comparison. Returns the best val/macro_accuracy."""
     from medvl.models.locate import find_base
+    from medvl.training.quiet import silence_libraries
 
+    silence_libraries()
     find_base(job.config.model)  # what to download is said before anything else is done
     from medvl.training.run_folder import RunFolder
 
@@ -50,7 +52,6 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.training import engine
     from medvl.training.evaluation_callback import EvaluationCallback, log_everywhere, watchable
     from medvl.training.fingerprints import fingerprints_of, run_record
-    from medvl.training.quiet import silence_libraries
     from medvl.training.results import write_comparison
     from medvl.training.run_folder import hyperparameters, point_latest
     from medvl.training.session import ask, ask_controls, choose_device, kept_answers
@@ -58,7 +59,6 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
 
     config, console = job.config, get_console()
     device = choose_device(config.trainer.accelerator)
-    silence_libraries()
     pl.seed_everything(config.seed, verbose=False)
 
     # data

@@ -100,13 +100,19 @@ class QuestionDataModule(pl.LightningDataModule):
         return stratified_subset(items, limit, self._config.seed)
 
     def train_dataloader(self) -> DataLoader[Batch]:
-        """Batches with answers, drawn by the task mix, their pictures changed as `data.augment` says."""
+        """Batches with answers, drawn by the task mix, their pictures and options changed as the configuration says."""
         items = self.items(Split.TRAIN)
         if self._config.debug.permute_answers:
             items = permute_answers(items, self._config.seed)
         sampler = TaskMixSampler(items, self._mix or TaskMixConfig(), self._config.seed)
-        draws = sampler if self._augment is None else NumberedDraws(sampler)
-        return self._loader(items, self._config.data.batch_size, with_answer=True, sampler=draws, augment=self._augment)
+        return self._loader(
+            items,
+            self._config.data.batch_size,
+            with_answer=True,
+            sampler=NumberedDraws(sampler),
+            augment=self._augment,
+            shuffle_options=self._config.data.shuffle_options and not self._overfit,
+        )
 
     def val_dataloader(self) -> DataLoader[Batch]:
         """Question batches of val, in a fixed order."""
@@ -135,13 +141,14 @@ class QuestionDataModule(pl.LightningDataModule):
         batch_size: int,
         *,
         with_answer: bool,
-        sampler: Sampler[int] | Sampler[Draw] | None = None,
+        sampler: Sampler[Draw] | None = None,
         control: PictureControl | None = None,
         augment: Level | None = None,
+        shuffle_options: bool = False,
     ) -> DataLoader[Batch]:
         if self.processor is None:
             raise RuntimeError("hand over the processor first: datamodule.processor = ...")
-        dataset = ItemDataset(items, self._root, control, self._config.seed, augment)
+        dataset = ItemDataset(items, self._root, control, self._config.seed, augment, shuffle_options)
         workers = self._config.data.num_workers
         return QuestionLoader(
             dataset,  # type: ignore[arg-type]  # the collator turns samples into batches

@@ -11,12 +11,14 @@ import numpy.typing as npt
 from torch.utils.data import Dataset
 
 from medvl.batching.augment import Draw, draw_seed, moves_together
+from medvl.batching.option_order import reordered
 from medvl.batching.picture_control import BLANK_GREY, PictureControl, shuffled_partners
 from medvl.benchmark.item import Item
 from medvl.errors import DataError
 from medvl.imaging.augment import Level, augmented, check_installed
 from medvl.imaging.overlay import draw_red_box
 from medvl.imaging.reading import pixel_hash, read_picture
+from medvl.sources.record import Split
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +48,8 @@ class ItemDataset(Dataset[Sample]):
         augment: How pictures of train items are changed at random; None shows them as they are. A change depends on
             the seed, the picture with its box, and the draw, not on who loads it. Pictures of val and test items are
             never changed.
+        shuffle_options: Show the options of a train item in a new order at each draw. Those of val and test items never
+            move.
 
     Asking for an item raises a DataError when its picture cannot be read or is no longer the one it was built from.
     An index asks for the first draw of epoch 0.
@@ -61,6 +65,7 @@ class ItemDataset(Dataset[Sample]):
         control: PictureControl | None = None,
         seed: int = 0,
         augment: Level | None = None,
+        shuffle_options: bool = False,
     ) -> None:
         if augment is not None and control is not None:
             raise ValueError("a picture control asks about pictures as they are, never changed ones")
@@ -71,6 +76,7 @@ class ItemDataset(Dataset[Sample]):
         self._control = control
         self._seed = seed
         self._level = augment
+        self._shuffles = shuffle_options
         self._moves = [None] * len(self.items) if augment is None else moves_together(self.items)
         self._shown = shuffled_partners(self.items, seed) if control is PictureControl.SHUFFLED else self.items
 
@@ -80,6 +86,8 @@ class ItemDataset(Dataset[Sample]):
     def __getitem__(self, index: int | Draw) -> Sample:
         draw = index if isinstance(index, Draw) else Draw(index)
         item, shown = self.items[draw.item], self._shown[draw.item]
+        if self._shuffles and item.split is Split.TRAIN:
+            item = reordered(item, self._seed, draw)
         if self._control is PictureControl.TEXT_ONLY:
             return Sample(item, None)
         if self._control is PictureControl.BLANK:

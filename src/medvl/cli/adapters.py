@@ -38,10 +38,11 @@ def adapter_show_command(console: Console, adapter: Path) -> None:
 
 def adapter_check_command(console: Console, adapter: Path, base: str | None, *, items: int) -> bool:
     """Put an adapter on its base and print what each check found. Returns whether it is sound."""
-    from medvl.models.adapter_check import check_adapter
     from medvl.training.quiet import silence_libraries
 
     silence_libraries()
+    from medvl.models.adapter_check import check_adapter
+
     with step_progress(console) as bar:
         findings = check_adapter(adapter, base=base, items=items, progress=bar)
     table = Table(title=f"check of {adapter}", title_justify="left")
@@ -72,10 +73,11 @@ def merge_command(
 
     if dtype is not None and dtype not in DTYPES:
         raise ConfigError([f"--dtype {dtype}: expected one of {', '.join(DTYPES)}"])
-    from medvl.models.merge import merge_into_base
     from medvl.training.quiet import silence_libraries
 
     silence_libraries()
+    from medvl.models.merge import merge_into_base
+
     with step_progress(console) as bar:
         merged = merge_into_base(adapter, out, base=base, dtype=dtype, items=items, max_flips=max_flips, progress=bar)
     console.print(Text(f"base {merged.base}, {merged.dtype}; asked {merged.questions}"), soft_wrap=True)

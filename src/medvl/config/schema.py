@@ -120,7 +120,7 @@ class DemoConfig(Node):
     """The drawn demo dataset."""
 
     seed: Count = 0
-    patients: Positive = 250
+    patients: Positive = 400
 
 
 class DataConfig(Node):
@@ -143,6 +143,9 @@ class DataConfig(Node):
     augment: Literal["none", "light", "ultrasound"] = "none"
     """Random changes of training pictures that keep the answer right. `light`: moves, brightness, blur, noise.
     `ultrasound`: also shadows, attenuation with depth, haze, less speckle. val and test are never changed."""
+    shuffle_options: bool = True
+    """Options of training questions come in a new order in each epoch, so that no picture is learnt by its letter.
+    Options that speak of each other ("all of the above") stay. Questions of val and test never change."""
     batch_size: Positive = 8
     """Questions in a training batch on one device."""
     num_workers: Count = 0

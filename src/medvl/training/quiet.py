@@ -6,7 +6,12 @@ import logging
 import os
 import warnings
 
-QUIET_LOGGERS = ("pytorch_lightning", "pytorch_lightning.utilities.rank_zero", "pytorch_lightning.accelerators.cuda")
+QUIET_LOGGERS = (
+    "pytorch_lightning",
+    "pytorch_lightning.utilities.rank_zero",
+    "pytorch_lightning.accelerators.cuda",
+    "bitsandbytes.backends.cpu.ops",  # asks for an optional kernel package when it is merely imported
+)
 QUIET_WARNINGS = (
     ".*does not have many workers.*",
     ".*This DataLoader will create .* worker processes.*",
@@ -21,10 +26,15 @@ QUIET_WARNINGS = (
 
 
 def silence_libraries() -> None:
-    """Switch off tips and warnings that a user can do nothing about."""
+    """Switch off tips and warnings that a user can do nothing about; call it before the libraries are imported."""
     logging.raiseExceptions = False  # a full disk is said once, by medvl, not by every library's own log file
     os.environ.setdefault("WANDB_SILENT", "true")
     for name in QUIET_LOGGERS:
-        logging.getLogger(name).setLevel(logging.ERROR)
+        # no level: Lightning sets its own when it is imported
+        logging.getLogger(name).addFilter(_errors_only)
     for message in QUIET_WARNINGS:
         warnings.filterwarnings("ignore", message=message)
+
+
+def _errors_only(record: logging.LogRecord) -> bool:
+    return record.levelno >= logging.ERROR

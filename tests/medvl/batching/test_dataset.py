@@ -201,3 +201,13 @@ def test_a_changed_data_root_is_found_before_pictures_are_changed(root):
 def test_picture_controls_and_changes_do_not_mix(root, control):
     with pytest.raises(ValueError, match="never changed ones"):
         ItemDataset([ITEM], root, control, augment="light")
+
+
+def test_train_options_come_in_an_order_of_the_draw_and_others_stay(root):
+    train = ItemDataset([ITEM], root, shuffle_options=True)
+    orders = {train[Draw(0, epoch)].item.options for epoch in range(30)}
+    assert len(orders) == 6
+    assert all(train[Draw(0, epoch)].item.answer == ITEM.answer for epoch in range(5))
+    assert train[Draw(0, 3)].item == train[Draw(0, 3)].item
+    held_out = dataclasses.replace(ITEM, split=Split.TEST)
+    assert ItemDataset([held_out], root, shuffle_options=True)[Draw(0, 3)].item is held_out

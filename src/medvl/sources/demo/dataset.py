@@ -25,11 +25,11 @@ from medvl.errors import StorageError
 from medvl.sources.demo.picture import draw_picture
 from medvl.sources.demo.plan import PicturePlan, plan_dataset
 
-DATASET_VERSION = 1
+DATASET_VERSION = 2
 """Raised whenever the same seed no longer gives the same bytes."""
 
-DEFAULT_PATIENTS = 250
-"""About 1,500 pictures and 4,000 items."""
+DEFAULT_PATIENTS = 400
+"""About 2,400 pictures and 6,000 items."""
 
 PICTURE_COLUMNS = ("picture", "patient", "style", "plane", "conformity", "orientation", "diagnosis")
 MASK_COLUMNS = ("picture", "structure", "mask")
@@ -43,7 +43,7 @@ pictures.csv   one row a picture; an empty cell means that the picture is not as
                style        clinical or phantom
                plane        which plane is seen
                conformity   conforming: the outline closes all round and the plane's landmark is seen
-               orientation  hd/hu: head down/up (down is on the right), vb/vf: back toward/away from the probe (the top)
+               orientation  hd/hu: head down/up, vb/vf: back toward/away from the probe (on the right of these pictures)
                diagnosis    normal: no lesion; benign: round cyst with a rim; malignant: bright mass with spikes
 masks.csv      one row a mask
 demo.json      version, seed and number of patients

@@ -2,7 +2,8 @@
 
 The labels are those of the FPUS23 phantom data set (Prabakaran et al., IEEE Access 2023): `hd`/`hu` head down or up,
 `vb`/`vf` the back toward the probe or away from it. The probe is at the top of the picture and the mother's pelvis on
-its right, so head down puts the head on the right.
+its right, so head down puts the head on the right. The finished picture is then turned a quarter clockwise
+(`picture.draw_picture`), as the mother stands: pelvis and a head that is down lie below, the probe is on the right.
 """
 
 from __future__ import annotations

@@ -70,7 +70,16 @@ def draw_picture(plan: PicturePlan) -> DrawnPicture:
     _draw_body(scene, pose, body_rng, plan)
     lesion = _draw_lesion(scene, pose, fan, lesion_rng, plan.diagnosis)
     grey = render(scene, fan, device, render_rng)
-    return DrawnPicture(grey, _marked(scene, fan, lesion, mark_rng))
+    drawn = DrawnPicture(grey, _marked(scene, fan, lesion, mark_rng))
+    return drawn if plan.plane else _stood_up(drawn)
+
+
+def _stood_up(drawn: DrawnPicture) -> DrawnPicture:
+    """Turn a picture a quarter clockwise: the mother stands, so that a head that is down is below."""
+    return DrawnPicture(
+        np.ascontiguousarray(np.rot90(drawn.grey, -1)),
+        {name: np.ascontiguousarray(np.rot90(mask, -1)) for name, mask in drawn.masks.items()},
+    )
 
 
 def draw_pose(rng: np.random.Generator, fan: Fan, *, is_fetus: bool) -> Pose:

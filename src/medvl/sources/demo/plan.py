@@ -18,7 +18,7 @@ ORIENTATIONS = ("hdvb", "hdvf", "huvb", "huvf")
 DIAGNOSES = ("normal", "benign", "malignant")
 
 PHANTOM_SHARE = 0.35
-FETUS_SHARE = 0.4
+FETUS_SHARE = 0.5
 """Share of pictures that show the whole fetus (asked for its orientation); the rest show a plane."""
 CONFORMITY_ASKED_SHARE = 0.72
 DIAGNOSIS_ASKED_SHARE = 0.72

@@ -7,10 +7,10 @@ from scipy.stats import chi2_contingency
 from medvl.sources.demo.plan import CONFORMITIES, DIAGNOSES, ORIENTATIONS, PLANES, plan_dataset, plan_patient
 from medvl.sources.record import Domain
 
-PLANS = plan_dataset(0, 250)
+PLANS = plan_dataset(0, 400)
 
 
-def test_each_task_has_at_least_550_items_and_every_label_a_fair_share():
+def test_each_task_has_at_least_800_items_and_every_label_a_fair_share():
     for column, labels in (
         ("plane", PLANES),
         ("conformity", CONFORMITIES),
@@ -19,7 +19,7 @@ def test_each_task_has_at_least_550_items_and_every_label_a_fair_share():
     ):
         counts = Counter(getattr(plan, column) for plan in PLANS)
         asked = sum(counts[label] for label in labels)
-        assert asked >= 550, column
+        assert asked >= 800, column
         assert set(counts) == {*labels, ""}
         assert min(counts[label] for label in labels) >= 0.75 * asked / len(labels), column
 

@@ -64,7 +64,7 @@ def test_structures_point_at_filled_masks(written):
 
 def test_the_source_is_large_enough_to_be_split():
     assert DEMO.name == "demo"
-    assert DEMO.published_pictures == len(plan_dataset(0, 250)) >= 500
+    assert DEMO.published_pictures == len(plan_dataset(0, 400)) >= 500
     assert not DEMO.has_usable_official_split
 
 
