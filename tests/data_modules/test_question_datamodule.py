@@ -262,3 +262,28 @@ def test_a_missing_augmentation_package_is_refused_before_training_and_not_misse
     QuestionDataModule(config)
     with pytest.raises(ConfigError, match=r"data\.augment=ultrasound needs .* pip install"):
         QuestionDataModule(config, TaskMixConfig())
+
+
+@pytest.mark.parametrize(
+    ("data", "debug", "moves"),
+    [
+        ({}, DebugConfig(), True),
+        ({"shuffle_options": False}, DebugConfig(), False),
+        ({}, DebugConfig(overfit_items=5), False),
+    ],
+)
+def test_options_move_in_training_alone_and_not_where_a_few_items_are_learnt_by_heart(
+    configure, tiny_base, data, debug, moves
+):
+    module = ready(configure(data=data, debug=debug), tiny_base.processor, TaskMixConfig())
+    built = {item.item_id: item.options for item in module.benchmark.items}
+    loader = module.train_dataloader()
+    orders = []
+    for epoch in (0, 1):
+        loader.sampler.set_epoch(epoch)
+        orders.append({item.item_id: item.options for batch in loader for item in batch.items})
+    assert (orders[0] != orders[1]) == moves
+    assert any(options != built[name] for name, options in orders[1].items()) == moves
+    assert all(
+        item.options == built[item.item_id] for batch in module.question_loader(Split.TEST) for item in batch.items
+    )
