@@ -35,7 +35,6 @@ WITHOUT_TWIN = {
     "reporting/console_lines.py": "prints; shown by tests/entrypoints/test_train.py",
     "reporting/progress.py": "prints; shown by tests/entrypoints/test_train.py",
     "sources/record.py": "dataclasses without behaviour",
-    "training/quiet.py": "silences libraries; shown by tests/entrypoints/test_train.py",
 }
 """Module -> why it has no test file of its own."""
 

@@ -38,9 +38,6 @@ def adapter_show_command(console: Console, adapter: Path) -> None:
 
 def adapter_check_command(console: Console, adapter: Path, base: str | None, *, items: int) -> bool:
     """Put an adapter on its base and print what each check found. Returns whether it is sound."""
-    from medvl.training.quiet import silence_libraries
-
-    silence_libraries()
     from medvl.models.adapter_check import check_adapter
 
     with step_progress(console) as bar:
@@ -73,9 +70,6 @@ def merge_command(
 
     if dtype is not None and dtype not in DTYPES:
         raise ConfigError([f"--dtype {dtype}: expected one of {', '.join(DTYPES)}"])
-    from medvl.training.quiet import silence_libraries
-
-    silence_libraries()
     from medvl.models.merge import merge_into_base
 
     with step_progress(console) as bar:

@@ -10,6 +10,7 @@ import typer
 from rich import get_console
 
 from medvl.errors import MedvlError
+from medvl.training.quiet import silence_libraries
 
 app = typer.Typer(
     name="medvl",
@@ -152,6 +153,7 @@ def merge(
 
 def main() -> None:
     """Run the command; an error of medvl ends in its message and code, never in a traceback."""
+    silence_libraries()
     try:
         app()
     except MedvlError as error:
