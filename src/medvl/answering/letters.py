@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any
 
 import torch
 
+from medvl.answering.driver import ask_all, check_finite
 from medvl.answering.prediction import Prediction, Scoring
 from medvl.batching.collator import Batch
-from medvl.errors import ModelError
 from medvl.models.answer_head import logits_at
 
 
@@ -28,18 +29,14 @@ def score_batch(model: Any, batch: Batch, letter_ids: dict[str, int]) -> list[Pr
         Probabilities are over the whole vocabulary, computed in float32.
 
     Raises:
-        ModelError: Logits that are not finite; names the items. They would count as an answer otherwise.
+        ModelError: See `check_finite`.
     """
     start = time.perf_counter()
     rows = torch.zeros_like(batch.inputs["input_ids"], dtype=torch.bool)
     rows[torch.arange(len(batch.items), device=rows.device), batch.answer_position] = True
     logprobs = torch.log_softmax(logits_at(model, batch.inputs, rows, same_picture=batch.same_picture), dim=-1).cpu()
     seconds = (time.perf_counter() - start) / len(batch.items)
-    if lost := [item.item_id for item, row in zip(batch.items, logprobs, strict=True) if row.isnan().any()]:
-        raise ModelError(
-            f"the model's logits are not finite for items {', '.join(lost)}; its numbers overflow in this precision or "
-            "its weights are broken: try model.dtype=float32"
-        )
+    check_finite(batch.items, (bool(row.isnan().any()) for row in logprobs))
     predictions = []
     for item, row in zip(batch.items, logprobs, strict=True):
         options = row[[letter_ids[letter] for letter in item.letters]]
@@ -77,18 +74,4 @@ def answer_all(
         progress: Called with the number of items answered so far.
         keep: Called with the answers of each batch as it is done.
     """
-    was_training = {module: module.training for module in model.modules()}
-    model.eval()
-    predictions: list[Prediction] = []
-    try:
-        for batch in batches:
-            answers = score_batch(model, batch.to(device), letter_ids)
-            if keep is not None:
-                keep(answers)
-            predictions += answers
-            if progress is not None:
-                progress(len(predictions))
-    finally:
-        for module, mode in was_training.items():
-            module.training = mode
-    return predictions
+    return ask_all(model, batches, partial(score_batch, model, letter_ids=letter_ids), device, progress, keep)
