@@ -9,6 +9,9 @@ from medvl.config.entry import Job, run_entry
 from medvl.config.schema import EvaluateConfig
 
 if TYPE_CHECKING:  # imported late: a mistake in the configuration is answered before torch is
+    from data_modules.question_datamodule import QuestionDataModule
+    from medvl.config.endpoint import EndpointConfig
+    from medvl.training.askers import Asker
     from medvl.training.run_folder import RunFolder
 
 CONF = Path(__file__).resolve().parent / "conf"
@@ -22,7 +25,8 @@ def evaluate(job: Job[EvaluateConfig]) -> float:
 
     silence_libraries()
     job = with_run_record(job)
-    find_base(job.config.model)  # what to download is said before torch is imported
+    if job.config.endpoint is None:
+        find_base(job.config.model)  # what to download is said before torch is imported
     from medvl.training.run_folder import RunFolder
 
     run = RunFolder(Path(job.config.paths.run), job.composed, job.overrides, job.config.seed)
@@ -35,18 +39,8 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
     from rich import get_console
 
     from data_modules.question_datamodule import QuestionDataModule
-    from medvl.batching.prompt import answer_tokens
-    from medvl.models.adapter import without_adapter
-    from medvl.models.adapter_files import load_adapter
-    from medvl.models.base import load_base
     from medvl.reporting import console_lines
     from medvl.reporting.progress import step_progress
-    from medvl.reporting.tables import comparison_table, control_table, metrics_table
-    from medvl.sources.record import Split
-    from medvl.training.fingerprints import fingerprints_of
-    from medvl.training.results import write_comparison
-    from medvl.training.run_record import check_same
-    from medvl.training.session import ask, ask_controls, choose_device, kept_answers
 
     config, console = job.config, get_console()
     pl.seed_everything(config.seed, verbose=False)
@@ -55,39 +49,51 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
         data.prepare_data()
     data.setup()
     console_lines.benchmark(console, data.benchmark.card)
+    if config.endpoint is not None:
+        return _ask_endpoint(config, run, data, config.endpoint)
+    return _ask_model(job, run, data)
 
+
+def _ask_model(job: Job[EvaluateConfig], run: RunFolder, data: QuestionDataModule) -> float:
+    from rich import get_console
+
+    from medvl.models.adapter import without_adapter
+    from medvl.models.adapter_files import load_adapter
+    from medvl.models.base import load_base
+    from medvl.reporting import console_lines
+    from medvl.reporting.progress import step_progress
+    from medvl.reporting.tables import comparison_table, control_table, metrics_table
+    from medvl.sources.record import Split
+    from medvl.training.askers import local_asker
+    from medvl.training.fingerprints import fingerprints_of
+    from medvl.training.results import write_comparison
+    from medvl.training.run_record import check_same
+    from medvl.training.session import ask, ask_controls, choose_device, kept_answers
+
+    config, console = job.config, get_console()
     base = load_base(config.model)
     data.processor, data.companions = base.processor, base.family.companions
-    letters = answer_tokens(base.processor).letter_ids
     prints = fingerprints_of(base, data.benchmark, config.model)
-    split, folder, kept = Split(config.split), run.path / "controls", kept_answers(config)
-    model = base.model
-    if config.adapter is not None:
-        adapter = check_same(Path(config.adapter), prints, job.overrides)
-        model = load_adapter(base, Path(config.adapter))
-    model.to(choose_device("auto"))
     run.update(base=base.label, fingerprints=prints)
-    with without_adapter(model), step_progress(console) as bar:
-        before = ask(model, data, split, letters, prints, bar.of(f"zero-shot on {split}"), answers=kept)
-    console_lines.notes(console, before.notes)
     if config.adapter is None:
-        before.write(run.path)
-        console.print(metrics_table(before.metrics))
-        with step_progress(console) as bar:
-            controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar, kept)
-        if controls:
-            console.print()
-            console.print(control_table(before.metrics, controls))
-        console_lines.whereabouts(console, {"figures": run.shown / "metrics.json"}, [])
-        return float(before.metrics["overall"]["macro_accuracy"] or 0.0)
+        asker = local_asker(base.model.to(choose_device("auto")), base.processor, config.eval)
+        return _zero_shot(config, run, data, asker, prints)
+    adapter = check_same(Path(config.adapter), prints, job.overrides)
+    model = load_adapter(base, Path(config.adapter)).to(choose_device("auto"))
+    asker = local_asker(model, base.processor, config.eval)
+    split, kept = Split(config.split), kept_answers(config)
+    with without_adapter(model), step_progress(console) as bar:
+        before = ask(asker, data, split, prints, bar.of(f"zero-shot on {split}"), answers=kept)
+    console_lines.notes(console, before.notes)
     before.write(run.path / "zero_shot")
     prints = {**prints, "adapter": adapter}
     with step_progress(console) as bar:
-        after = ask(model, data, split, letters, prints, bar.of(f"fine-tuned on {split}"), answers=kept)
+        after = ask(asker, data, split, prints, bar.of(f"fine-tuned on {split}"), answers=kept)
         after.write(run.path)
-        controls = ask_controls(model, data, split, letters, prints, config.eval.controls, folder, bar, kept)
+        controls = ask_controls(asker, data, split, prints, config.eval.controls, run.path / "controls", bar, kept)
     console_lines.notes(console, after.notes)
-    comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
+    made_from = after.metrics["fingerprints"]
+    comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, made_from)
     console.print(metrics_table(after.metrics))
     console.print(comparison_table(comparison))
     if controls:
@@ -95,6 +101,51 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
         console.print(control_table(after.metrics, controls))
     console_lines.whereabouts(console, {"figures": run.shown / "comparison.json"}, [])
     return float(after.metrics["overall"]["macro_accuracy"] or 0.0)
+
+
+def _ask_endpoint(config: EvaluateConfig, run: RunFolder, data: QuestionDataModule, server: EndpointConfig) -> float:
+    from rich import get_console
+
+    from medvl.reporting import console_lines
+    from medvl.sources.record import Split
+    from medvl.training.endpoint_asker import endpoint_asker
+
+    card, asked = data.benchmark.card, data.items(Split(config.split))
+    asker = endpoint_asker(server, asked, card["sources"], images=config.privacy.images)
+    prints = {"benchmark": data.benchmark.fingerprint, **asker.about}
+    run.update(base=f"{server.model} at {server.name}", fingerprints=prints)
+    try:
+        accuracy = _zero_shot(config, run, data, asker, prints)
+    finally:
+        run.update(endpoint=asker.facts())
+    console_lines.notes(get_console(), asker.notes())
+    return accuracy
+
+
+def _zero_shot(
+    config: EvaluateConfig, run: RunFolder, data: QuestionDataModule, asker: Asker, prints: dict[str, str]
+) -> float:
+    from rich import get_console
+
+    from medvl.reporting import console_lines
+    from medvl.reporting.progress import step_progress
+    from medvl.reporting.tables import control_table, metrics_table
+    from medvl.sources.record import Split
+    from medvl.training.session import ask, ask_controls, kept_answers
+
+    console, split, kept = get_console(), Split(config.split), kept_answers(config)
+    with step_progress(console) as bar:
+        found = ask(asker, data, split, prints, bar.of(f"zero-shot on {split}"), answers=kept)
+    console_lines.notes(console, found.notes)
+    found.write(run.path)
+    console.print(metrics_table(found.metrics))
+    with step_progress(console) as bar:
+        controls = ask_controls(asker, data, split, prints, config.eval.controls, run.path / "controls", bar, kept)
+    if controls:
+        console.print()
+        console.print(control_table(found.metrics, controls))
+    console_lines.whereabouts(console, {"figures": run.shown / "metrics.json"}, [])
+    return float(found.metrics["overall"]["macro_accuracy"] or 0.0)
 
 
 if __name__ == "__main__":

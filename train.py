@@ -50,6 +50,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.reporting.tables import comparison_table, control_table
     from medvl.sources.record import Split
     from medvl.training import engine
+    from medvl.training.askers import by_letter
     from medvl.training.evaluation_callback import EvaluationCallback, log_everywhere, watchable
     from medvl.training.fingerprints import fingerprints_of, run_record
     from medvl.training.results import write_comparison
@@ -84,12 +85,13 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
 
     # zero-shot
     letters, kept = answer_tokens(base.processor).letter_ids, kept_answers(config)
+    asker = by_letter(model, base.processor)
     loggers = [instantiate(node) for node in config.logger.values() if node is not None]
     for logger in loggers:
         logger.log_hyperparams(hyperparameters(job.composed))
     with without_adapter(model), step_progress(console) as bar:
-        before_val = ask(model, data, Split.VAL, letters, prints, bar.of("zero-shot on val"), answers=kept)
-        before = ask(model, data, Split.TEST, letters, prints, bar.of("zero-shot on test"), answers=kept)
+        before_val = ask(asker, data, Split.VAL, prints, bar.of("zero-shot on val"), answers=kept)
+        before = ask(asker, data, Split.TEST, prints, bar.of("zero-shot on test"), answers=kept)
     console_lines.notes(console, before_val.notes + before.notes)
     before.write(run.path / "zero_shot")
     figures = logged_metrics(before_val.metrics, "val")
@@ -113,11 +115,9 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     prints = {**prints, "adapter": adapter_weights_fingerprint(model)}
     save_adapter(model, run.path / "adapter", run_record(base, job.composed, prints))
     with step_progress(console) as bar:
-        after = ask(model, data, Split.TEST, letters, prints, bar.of("fine-tuned on test"), answers=kept)
+        after = ask(asker, data, Split.TEST, prints, bar.of("fine-tuned on test"), answers=kept)
         after.write(run.path)
-        controls = ask_controls(
-            model, data, Split.TEST, letters, prints, config.eval.controls, run.path / "controls", bar, kept
-        )
+        controls = ask_controls(asker, data, Split.TEST, prints, config.eval.controls, run.path / "controls", bar, kept)
     log_everywhere(loggers, logged_metrics(after.metrics, "test"), trainer.global_step)
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
     engine.close_loggers(loggers)

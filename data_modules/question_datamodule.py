@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from torch.utils.data import DataLoader, Sampler
 
 from medvl.batching.augment import Draw, NumberedDraws
 from medvl.batching.collator import Batch, Collator
-from medvl.batching.dataset import ItemDataset
+from medvl.batching.dataset import ItemDataset, Sample
 from medvl.batching.inputs import Companions
 from medvl.batching.loading import QuestionLoader
 from medvl.batching.permuted import permute_answers
@@ -135,6 +136,17 @@ class QuestionDataModule(pl.LightningDataModule):
         asked = self.items(split) if items is None else items
         return self._loader(asked, self._config.eval.batch_size, with_answer=False, control=control)
 
+    def question_samples(self, split: Split, control: PictureControl | None, items: list[Item]) -> Iterator[Sample]:
+        """Some questions of a split one by one, with their pictures, not made ready for any model.
+
+        Args:
+            split: Side of the benchmark; the items say it themselves.
+            control: What stands in the place of the pictures.
+            items: Those that are asked, in this order.
+        """
+        dataset = ItemDataset(items, self._root, control, self._config.seed)
+        return (dataset[index] for index in range(len(dataset)))
+
     def _loader(
         self,
         items: list[Item],
@@ -150,12 +162,18 @@ class QuestionDataModule(pl.LightningDataModule):
             raise RuntimeError("hand over the processor first: datamodule.processor = ...")
         dataset = ItemDataset(items, self._root, control, self._config.seed, augment, shuffle_options)
         workers = self._config.data.num_workers
+        collator = Collator(
+            self.processor,
+            with_answer=with_answer,
+            companions=self.companions,
+            padding_side="left" if self._config.eval.scoring == "generation" else "right",
+        )
         return QuestionLoader(
             dataset,  # type: ignore[arg-type]  # the collator turns samples into batches
             batch_size=batch_size,
             sampler=sampler,
             shuffle=False if sampler is None else None,
             num_workers=workers,
-            collate_fn=Collator(self.processor, with_answer=with_answer, companions=self.companions),
+            collate_fn=collator,
             persistent_workers=workers > 0,
         )

@@ -9,6 +9,7 @@ from hydra.core.config_store import ConfigStore
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import open_dict
 
+from medvl.config.endpoint import EndpointConfig
 from medvl.config.entry import default_node
 from medvl.config.schema import BuildConfig, DataConfig, EvaluateConfig, TrainConfig
 from medvl.config.targets import target_problems
@@ -18,8 +19,8 @@ CONF = Path(__file__).resolve().parents[2] / "conf"
 ENTRIES = {"train": TrainConfig, "evaluate": EvaluateConfig, "build": BuildConfig}
 GROUPS = {path.name: sorted(option.stem for option in path.glob("*.yaml")) for path in CONF.iterdir() if path.is_dir()}
 DOCUMENTED = {
-    "callbacks", "data", "debug", "eval", "experiment", "hparams_search", "logger", "lora", "model", "optim", "paths",
-    "task_mix", "trainer",
+    "callbacks", "data", "debug", "endpoint", "eval", "experiment", "hparams_search", "logger", "lora", "model",
+    "optim", "paths", "task_mix", "trainer",
 }  # fmt: skip
 """Groups of the design that exist so far."""
 
@@ -32,11 +33,18 @@ def groups_of(entry: str) -> dict[str, str | None]:
     """Group -> default option of an entry file."""
     defaults = yaml.safe_load((CONF / f"{entry}.yaml").read_text())["defaults"]
     pairs = [next(iter(item.items())) for item in defaults if isinstance(item, dict)]
-    return {group: option for group, option in pairs if not group.startswith("override ")}
+    named = {group: option for group, option in pairs if not group.startswith("override ")}
+    return {group.removeprefix("optional "): None if "optional " in group else named[group] for group in named}
 
 
-REFUSED = {("train", "model", "gpt5"): "can only be asked", ("train", "lora", "none"): "nothing would be trained"}
-"""Options that training refuses when nothing else is said -> why."""
+REFUSED = {
+    ("train", "model", "gpt5"): "can only be asked",
+    ("train", "lora", "none"): "nothing would be trained",
+    ("train", "eval", "generation"): "compares by letter scoring",
+    ("evaluate", "model", "gpt5"): "say privacy.images=true",
+    ("evaluate", "endpoint", "gpt5"): "say privacy.images=true",
+}
+"""Options that are refused when nothing else is said -> why."""
 
 CASES = [(entry, group, option) for entry in ENTRIES for group in groups_of(entry) for option in GROUPS[group]]
 
@@ -51,7 +59,9 @@ def hydra():
 
 def checked(entry, *overrides):
     ConfigStore.instance().store(name="schema", node=default_node(ENTRIES[entry]))
-    filled = [*FILLED, OWN] if "data=own" in overrides else FILLED
+    filled = [*FILLED, OWN] if "data=own" in overrides else list(FILLED)
+    if any(text.startswith("endpoint=") and text != "endpoint=gpt5" for text in overrides):
+        filled.append("endpoint.model=served")
     composed = compose(entry, overrides=[*filled, *overrides], return_hydra_config=True)
     params = dict(composed.hydra.sweeper.get("params") or {})
     with open_dict(composed):
@@ -107,6 +117,20 @@ def test_an_option_file_starts_from_its_group(group):
             assert group in roots
             known = getattr(TrainConfig.model_fields[group].annotation, "model_fields", None)
             assert known is None or set(node) <= set(known)
+
+
+@pytest.mark.parametrize("option", GROUPS["endpoint"])
+def test_every_key_of_an_endpoint_can_be_set_without_a_plus(option):
+    node = yaml.safe_load((CONF / "endpoint" / f"{option}.yaml").read_text())["endpoint"]
+    assert list(node) == list(EndpointConfig.model_fields)
+    assert node["name"] == option
+
+
+def test_a_model_that_can_only_be_asked_brings_its_endpoint_and_another_may_be_named():
+    allowed = "privacy.images=true"
+    assert checked("evaluate", "model=gpt5", allowed)[0].endpoint.name == "gpt5"
+    assert checked("evaluate", "model=gpt5", "endpoint=vllm", "endpoint.model=m")[0].endpoint.name == "vllm"
+    assert checked("evaluate", "model=tiny")[0].endpoint is None
 
 
 def test_experiments_fix_their_seed_and_name():

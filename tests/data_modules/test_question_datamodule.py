@@ -287,3 +287,23 @@ def test_options_move_in_training_alone_and_not_where_a_few_items_are_learnt_by_
     assert all(
         item.options == built[item.item_id] for batch in module.question_loader(Split.TEST) for item in batch.items
     )
+
+
+@pytest.mark.parametrize("scoring", ["letter", "generation"])
+def test_only_questions_that_are_replied_to_are_padded_on_the_left(configure, tiny_base, scoring):
+    data = ready(configure(eval=EvalConfig(batch_size=16, scoring=scoring)), tiny_base.processor)
+    batch = next(iter(data.question_loader(Split.TEST)))
+    seen = batch.inputs["attention_mask"]
+    assert not seen.all()
+    first, last = bool(seen[:, 0].all()), bool(seen[:, -1].all())
+    assert (first, last) == ((True, False) if scoring == "letter" else (False, True))
+
+
+def test_questions_come_one_by_one_without_a_model(configure):
+    data = ready(configure())
+    items = data.items(Split.TEST)[:3]
+    shown = list(data.question_samples(Split.TEST, None, items))
+    assert [sample.item for sample in shown] == items
+    assert all(sample.pixels.shape == (item.height, item.width, 3) for sample, item in zip(shown, items, strict=True))
+    bare = list(data.question_samples(Split.TEST, PictureControl.TEXT_ONLY, items))
+    assert [sample.pixels for sample in bare] == [None] * 3

@@ -13,12 +13,13 @@ import json
 import os
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import medvl
-from medvl.benchmark.card import SourceRow, build_card
+from medvl.benchmark.card import OTHER_CASE, SourceRow, build_card
 from medvl.benchmark.groups import group_of
 from medvl.benchmark.item import META_FIELDS, Item
 from medvl.benchmark.leaks import Leaks, Placed, leak_rows, settle_leaks
@@ -136,7 +137,10 @@ def _find(recipe: Recipe) -> dict[str, Path | None]:
     if not recipe.root.is_dir():
         what = "is a file" if recipe.root.exists() else "does not exist"
         raise DataError(f"the data root {recipe.root} {what}; say data.root=DIR with the folder of your datasets")
-    places = {source.name: source.find(recipe.root) for source in recipe.sources}
+    places = {}
+    for source in recipe.sources:
+        with _named(source):
+            places[source.name] = source.find(recipe.root)
     if not any(places.values()):
         looked = ", ".join(f"{s.title} ({s.homepage})" for s in recipe.sources)
         raise DataError(
@@ -182,15 +186,11 @@ def _prepare(
     progress: Progress | None,
 ) -> _Part:
     """Scan and read one source and draft its questions."""
-    try:
+    with _named(source):
         scan = source.scan(place)
-    except DataError as error:
-        raise DataError(f"{source.name}: {error}") from error
     row.warnings += [_without_root(text, recipe.root) for text in scan.warnings]
     row.listed = len(scan.records)
-    repeated = [key for key, count in Counter(_key(r) for r in scan.records).items() if count > 1]
-    if repeated:
-        raise DataError(f"{len(repeated)} record ids stand for several pictures each, the first is {repeated[0]}")
+    _check_ids(source, scan.records)
     askable = [r for r in scan.records if r.is_askable]
     present = [r for r in askable if r.is_present]
     row.absent = sum(not r.is_present for r in scan.records)
@@ -206,7 +206,9 @@ def _prepare(
     within = (recipe.root, place)
     pictures, broken = read_records(present, recipe.config.boxes, report, readings=readings, within=within)
     row.warnings += small_box_warnings(pictures)
-    row.reading = dict(sorted(Counter(note for picture in pictures for note in picture.notes).items()))
+    census = Counter(note for picture in pictures for note in picture.notes)
+    census[OTHER_CASE] += sum(picture.record.is_in_other_case for picture in pictures)
+    row.reading = {note: count for note, count in sorted(census.items()) if count}
     if broken and not recipe.skip_broken:
         listed = "\n  ".join(broken[:10])
         more = f"\n  and {len(broken) - 10} more" if len(broken) > 10 else ""
@@ -224,6 +226,26 @@ def _prepare(
     counts = label_counts([(groups[picture_key(d.picture)], f"{d.task}/{d.answer}") for d in drafts])
     domains = {groups[_key(r)]: r.domain for r in present}
     return _Part(source, row, drafts, true_of, groups, ToSplit(source, official, counts, domains))
+
+
+@contextmanager
+def _named(source: Source) -> Iterator[None]:
+    """Name the source in its errors."""
+    try:
+        yield
+    except DataError as error:
+        raise DataError(f"{source.name}: {error}") from error
+
+
+def _check_ids(source: Source, records: Sequence[Record]) -> None:
+    first: dict[str, Record] = {}
+    for record in records:
+        known = first.setdefault(record.record_id, record)
+        if known is not record:
+            raise DataError(
+                f"{source.name}: expected each picture once, found {record.record_id} twice ({known.where} and "
+                f"{record.where}). Remove one of them."
+            )
 
 
 def _protocol(config: SplitConfig) -> str | None:

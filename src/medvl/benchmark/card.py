@@ -17,6 +17,10 @@ PUBLISHED_TOTALS = {"pictures": 42_036, "items": 93_451, "vg_test_items": 11_332
 stand beside ours for orientation and equality is never claimed."""
 
 
+OTHER_CASE = "name in other case"
+"""What the census of reading calls pictures whose name on disk differs from the listed one in upper and lower case."""
+
+
 @dataclass(slots=True)
 class SourceRow:
     """One line of the build table.

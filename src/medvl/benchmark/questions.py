@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import hashlib
-from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 from medvl.benchmark.options import item_rng
@@ -16,6 +16,10 @@ from medvl.sources.record import Question, Task
 
 OVERLAP_IOU = 0.5
 """A structure whose box overlaps the red one at least this much could also be what it shows."""
+
+
+_Unmapped = dict[str, list[str]]
+"""Label that the vocabulary does not know -> where it occurs."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,15 +70,16 @@ def draft_questions(
         (drafts in the order of the pictures, `source/record_id` -> every answer that is true of the picture).
 
     Raises:
-        DataError: Listing every raw label that the vocabulary does not know, with how often it occurs.
+        DataError: Listing every raw label that the vocabulary does not know, how often it occurs and where first.
     """
-    unmapped: Counter[str] = Counter()
+    unmapped: _Unmapped = {}
     drafts: list[Draft] = []
     true_of: dict[str, tuple[str, ...]] = {}
     for picture in pictures:
-        labels = {task: _answer(vocabulary[task], task, raw, unmapped) for task, raw in picture.record.labels.items()}
-        boxes = [(raw, _answer(vocabulary[Task.VG], Task.VG, raw, unmapped), box) for raw, box in picture.boxes]
-        present = _findings(picture, vocabulary[Task.FD], unmapped)
+        answer_to = partial(_answer, picture, vocabulary, unmapped)
+        labels = {task: answer_to(task, raw) for task, raw in picture.record.labels.items()}
+        boxes = [(raw, answer_to(Task.VG, raw), box) for raw, box in picture.boxes]
+        present = _findings(picture, partial(answer_to, Task.FD))
         true_of[picture_key(picture)] = tuple(
             dict.fromkeys(
                 [*labels.values(), *(answer for _, answer, _ in boxes), *(f for f, there in present if there)]
@@ -94,7 +99,7 @@ def draft_questions(
             also += unplaced
             drafts.append(Draft(_item_id(picture, Task.VG, index), picture, Task.VG, raw, answer, also, box))
     if unmapped:
-        listed = ", ".join(f"{label} ({count} x)" for label, count in sorted(unmapped.items()))
+        listed = ", ".join(f"{label} ({len(at)} x, first in {at[0]})" for label, at in sorted(unmapped.items()))
         raise DataError(
             f"{pictures[0].record.source}: labels that the vocabulary does not know: {listed}; "
             "add them to src/medvl/benchmark/vocabulary.yaml, or rename those of your own data with its `labels:`"
@@ -102,11 +107,11 @@ def draft_questions(
     return drafts, true_of
 
 
-def _findings(picture: ReadPicture, vocabulary: TaskVocabulary, unmapped: Counter[str]) -> list[tuple[str, bool]]:
+def _findings(picture: ReadPicture, answer_to: Callable[[str], str]) -> list[tuple[str, bool]]:
     """(finding, present) in the source's order; two raw names of one finding make it present when one of them is."""
     named: dict[str, bool] = {}
     for raw, there in picture.record.findings.items():
-        name = _answer(vocabulary, Task.FD, raw, unmapped)
+        name = answer_to(raw)
         named[name] = named.get(name, False) or there
     return list(named.items())
 
@@ -181,10 +186,12 @@ def box_area(box: Box) -> float:
     return (box[2] - box[0]) * (box[3] - box[1])
 
 
-def _answer(vocabulary: TaskVocabulary, task: Task, raw: str, unmapped: Counter[str]) -> str:
-    answer = vocabulary.answer_to(raw)
+def _answer(
+    picture: ReadPicture, vocabulary: Mapping[Task, TaskVocabulary], unmapped: _Unmapped, task: Task, raw: str
+) -> str:
+    answer = vocabulary[task].answer_to(raw)
     if answer is None:
-        unmapped[f"{task}: '{raw}'"] += 1
+        unmapped.setdefault(f"{task}: '{raw}'", []).append(picture.record.where or picture.record.record_id)
         return raw
     return answer
 

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import shlex
+from pathlib import Path
+
 from rich.console import Console
 
-from medvl.benchmark.prepare import prepare_benchmark
+from medvl.benchmark.prepare import BENCHMARKS, prepare_benchmark
 from medvl.config.composing import compose_config, find_conf
 from medvl.config.schema import BuildConfig
 from medvl.reporting import console_lines
@@ -18,7 +21,9 @@ def build_command(console: Console, overrides: list[str]) -> None:
         benchmark = prepare_benchmark(config, bar)
     console_lines.benchmark(console, benchmark.card)
     console_lines.readings(console, benchmark.card)
-    name = benchmark.folder.name
+    # Where `medvl check` and `medvl show` look for a name.
+    is_home = benchmark.folder.resolve() == (Path("data") / BENCHMARKS / benchmark.folder.name).resolve()
+    name = benchmark.folder.name if is_home else shlex.quote(str(benchmark.folder))
     console_lines.whereabouts(
         console,
         {"benchmark": benchmark.folder, "fingerprint": benchmark.fingerprint},

@@ -292,7 +292,7 @@ def _groups(config_name: str, conf_dir: Path) -> list[str]:
     with (conf_dir / f"{config_name}.yaml").open(encoding="utf-8") as file:  # as a file, so that a fault names it
         defaults = yaml.safe_load(file)["defaults"]
     names = [str(next(iter(entry))) for entry in defaults if not isinstance(entry, str)]
-    return [name for name in names if not name.startswith("override ")]
+    return [name.removeprefix("optional ") for name in names if not name.startswith("override ")]
 
 
 def _jobs(overrides: list[str]) -> list[list[str]]:

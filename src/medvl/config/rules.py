@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from medvl.config.nearest import or_what
-from medvl.config.schema import BuildConfig, TrainConfig
+from medvl.config.schema import BuildConfig, EvaluateConfig, TrainConfig
 
 HIGHER_IS_BETTER = {"accuracy": True, "macro_accuracy": True, "invalid_rate": False, "loss": False}
 """Last part of a logged name -> whether more is better."""
@@ -29,9 +29,17 @@ def logged_names(stage: str) -> list[str]:
 def rule_problems(config: BuildConfig) -> list[str]:
     """Sentences about values that contradict each other; empty when all is well."""
     problems = []
+    if isinstance(config, EvaluateConfig):
+        problems += _endpoint_problems(config)
     if isinstance(config, TrainConfig):
         problems += _monitor_problems(config)
         problems += _part_problems(config)
+        if config.eval.scoring != "letter":
+            problems.append(
+                f"eval.scoring={config.eval.scoring}: train.py validates and compares by letter scoring. Train with "
+                "that, then say python evaluate.py adapter=outputs/latest/adapter "
+                f"eval.scoring={config.eval.scoring}"
+            )
         weights = config.task_mix.weights
         if len(weights) == len(TASKS) and not any(weights.values()):
             problems.append("task_mix.weights: every task has weight 0, so nothing would be trained")
@@ -44,6 +52,26 @@ def rule_problems(config: BuildConfig) -> list[str]:
             )
         if config.trainer.precision.startswith("16") and config.trainer.accelerator == "cpu":
             problems.append("trainer.precision=16-mixed needs a GPU; use 32-true or bf16-mixed with accelerator=cpu")
+    return problems
+
+
+def _endpoint_problems(config: EvaluateConfig) -> list[str]:
+    """A server is asked in its own way, and pictures stay here unless they are allowed to leave."""
+    server, problems = config.endpoint, []
+    if server is None:
+        return []
+    if config.adapter is not None:
+        problems.append(
+            "adapter and endpoint are both set: an adapter is loaded on this machine. Leave one out; to ask a server "
+            "that holds the adapter, name it with endpoint.model"
+        )
+    if config.eval.scoring != "letter":
+        problems.append(f"eval.scoring={config.eval.scoring} is for models on this machine; leave it out with endpoint")
+    if not server.is_local and not config.privacy.images:
+        problems.append(
+            f"endpoint {server.name} is on another machine ({server.base_url}), and pictures stay on this one: say "
+            "privacy.images=true to send those of sources that may be passed on"
+        )
     return problems
 
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from medvl.config.endpoint import EndpointConfig
 from medvl.config.node import Node, TaskName
 from medvl.config.own_data import OwnDataConfig
 
@@ -271,7 +272,12 @@ class OptimConfig(Node):
 class EvalConfig(Node):
     """How a model is asked and its answers are reduced."""
 
-    scoring: Literal["letter"] = "letter"
+    scoring: Literal["letter", "generation"] = "letter"
+    """`letter`: the likeliest option letter at the answer position. `generation`: what the model's reply says."""
+    max_new_tokens: Annotated[int, Field(ge=2)] = 16
+    """Most tokens of a reply, its end of turn included (generation only). A reply cut there is read up to the cut."""
+    reasoning_tokens: Count = 0
+    """Most tokens of the thought before the answer, between `<think>` and `</think>` (generation only); 0: none."""
     batch_size: Positive = 32
     val_items: Positive | None = None
     """Most items of val asked at each validation (stratified by task, seeded); None asks all."""
@@ -342,9 +348,19 @@ class TrainConfig(EntryConfig):
     """Name -> `_target_` node of a Lightning logger."""
 
 
+class PrivacyConfig(Node):
+    """What may leave this machine."""
+
+    images: bool = False
+    """True: pictures may be sent to an endpoint on another machine, of sources whose licence lets them be passed on."""
+
+
 class EvaluateConfig(EntryConfig):
     """Everything that `evaluate.py` reads."""
 
     adapter: str | None = None
     """Folder of an adapter; None evaluates the base model alone (zero-shot)."""
     split: SplitName = "test"
+    endpoint: EndpointConfig | None = None
+    """Server that is asked in place of a model on this machine."""
+    privacy: PrivacyConfig = PrivacyConfig()

@@ -16,7 +16,7 @@ import numpy as np
 from medvl.errors import DataError
 from medvl.imaging.volumes import iter_frames, volume_frames, volume_size
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_folder, find_inside, list_files
+from medvl.sources.locate import entry, find_folder, find_inside, list_files, not_unpacked, or_archive
 from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Structure, Task
 from medvl.sources.row_checks import unique_rows
 from medvl.sources.tables import TableRow, read_table
@@ -25,14 +25,16 @@ FOLDER = "acouslic-ai-train-set"
 TABLE = "circumferences/fetal_abdominal_circumferences_per_sweep.csv"
 IMAGES = "images/stacked_fetal_ultrasound"
 MASKS = "masks/stacked_fetal_abdomen"
+ARCHIVES = ("acouslic",)
+"""Words in the name of the archive."""
 CONFORMITY = {1: "optimal", 2: "suboptimal"}
 """Level in the masks -> raw label, as the challenge names it."""
 LABEL = "fetal abdomen"
 
 
 def find(root: Path) -> Path | None:
-    """Folder with the table of circumferences, at most three levels below the root, or None."""
-    return find_folder(root, [TABLE]) or find_inside(root, FOLDER, [TABLE])
+    """Folder with the table of circumferences, at most three levels below, or with the archive, or None."""
+    return or_archive(find_folder(root, [TABLE]) or find_inside(root, FOLDER, [TABLE]), root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -45,25 +47,29 @@ def scan(folder: Path) -> SourceScan:
 
     Returns:
         One record per marked frame, stack by stack in table order. A stack that is absent or has no marked frame is one
-        record without a label.
+        record without a label. No record and a warning where only the archive is there.
 
     Raises:
         DataError: The table is broken, a stack has no or two subjects, or a mask stack cannot be read or holds another
             level.
     """
+    table = entry(folder, TABLE)
+    if table is None:
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the table {folder / TABLE}. Unpack it there."))
     warnings: list[str] = []
-    rows = _rows(folder, warnings)
+    rows = _rows(table, warnings)
     images, masks = (list_files(entry(folder, part) or folder / part) for part in (IMAGES, MASKS))
-    unlisted = [path.name for name, path in images.items() if name.endswith(".mha") and name not in rows]
+    found = [(row, images.find(_name(row), row.where), masks.find(_name(row), row.where)) for row in rows]
+    used = {image for _, image, _ in found if image is not None}
+    unlisted = [name for name in images.unused(used) if name.casefold().endswith(".mha")]
     warnings += warn_of(folder, unlisted, "stack", f"without a row in {Path(TABLE).name}; left out.")
-    bare = [path.name for name, path in images.items() if name in rows and name not in masks]
+    bare = [image.name for _, image, mask in found if image is not None and mask is None]
     warnings += warn_of(folder, bare, "stack", "without a mask; no question is asked on them.")
     records = []
-    for name, row in rows.items():
-        image, mask = images.get(name), masks.get(name)
+    for row, image, mask in found:
         if image is None:
             # Its mask, if there, is passed over: it would cost the time and give nothing to ask about.
-            records.append(replace(_record(row, folder / IMAGES / f"{row['uuid']}.mha"), is_present=False))
+            records.append(replace(_record(row, folder / IMAGES / _name(row)), is_present=False))
             continue
         stack = _record(row, image)
         marked = [] if mask is None else _marked_frames(stack, mask, warnings)
@@ -71,9 +77,13 @@ def scan(folder: Path) -> SourceScan:
     return SourceScan(records, warnings)
 
 
-def _rows(folder: Path, warnings: list[str]) -> dict[str, TableRow]:
-    """Lower-case file name of a stack -> its row, in table order."""
-    table = entry(folder, TABLE) or folder / TABLE
+def _name(row: TableRow) -> str:
+    """File name of a stack and of its mask."""
+    return f"{row['uuid']}.mha"
+
+
+def _rows(table: Path, warnings: list[str]) -> list[TableRow]:
+    """One row a stack, in table order."""
     rows = read_table(table, ["uuid", "subject_id"])
     for row in rows:
         if not row["uuid"] or not row["subject_id"]:
@@ -81,19 +91,19 @@ def _rows(folder: Path, warnings: list[str]) -> dict[str, TableRow]:
                 f"{row.where}: expected uuid and subject_id, found {row['uuid']!r} and {row['subject_id']!r}. "
                 f"Without a subject the split cannot be kept apart: use {table} as published."
             )
-    rows = unique_rows(table, rows, lambda row: row["uuid"], ["subject_id"], warnings)
-    return {f"{row['uuid']}.mha".casefold(): row for row in rows}
+    return unique_rows(table, rows, lambda row: row["uuid"], ["subject_id"], warnings)
 
 
 def _record(row: TableRow, picture: Path) -> Record:
     """A whole stack."""
     return Record(
         source=ACOUSLIC_AI.name,
-        record_id=f"{IMAGES}/{row['uuid']}.mha",
+        record_id=f"{IMAGES}/{_name(row)}",
         picture=picture,
         group=row["subject_id"],
         domain=Domain.CLINICAL,
         where=row.where,
+        listed_as=_name(row),
     )
 
 

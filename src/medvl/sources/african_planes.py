@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 
 from medvl.errors import DataError
+from medvl.sources.files import Files
 from medvl.sources.listing import counted, warn_of
-from medvl.sources.locate import entry, find_folder, list_pictures, not_unpacked
+from medvl.sources.locate import entry, find_folder, list_pictures, not_unpacked, or_archive
 from medvl.sources.record import Domain, Record, Source, SourceScan, Split, Task
 from medvl.sources.row_checks import check_known, check_patient, file_name_of, unique_rows
 from medvl.sources.tables import TableRow, read_table
@@ -22,6 +23,9 @@ COLUMNS = ("Patient_num", "Plane", "Train", "Center", "Filename")
 PLANES = ("Fetal abdomen", "Fetal brain", "Fetal femur", "Fetal thorax")
 """In the order of the number K in file names."""
 
+ARCHIVES = ("zenodo_dataset", "african_planes")
+"""Words in the name of the archive: as published, what users call it."""
+
 CENTRES = {"Algeria": "DZA", "Egypt": "EGY", "Ghana": "GHA", "Malawi": "MWI", "Uganda": "UGA"}
 """Centre, which is also its folder -> country code in file names."""
 
@@ -31,8 +35,8 @@ PICTURE_NAME = re.compile(r"patient(?P<patient>\d+)_(?P<country>[a-z]{3})_plane(
 
 
 def find(root: Path) -> Path | None:
-    """Folder with the table, at most two levels below the root, or None."""
-    return find_folder(root, [TABLE])
+    """Folder with the table, at most two levels below the root, or with the archive, or None."""
+    return or_archive(find_folder(root, [TABLE]), root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -42,13 +46,16 @@ def scan(folder: Path) -> SourceScan:
         folder: Folder that `find` gave.
 
     Returns:
-        One record per picture of the table, in table order, present or not.
+        One record per picture of the table, in table order, present or not. No record and a warning where only the
+        archive is there.
 
     Raises:
         DataError: The table is broken, a value is unknown, a picture's name and its patient or centre differ, or two
             rows of one picture disagree.
     """
-    table = entry(folder, TABLE) or folder / TABLE
+    table = entry(folder, TABLE)
+    if table is None:
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the table {folder / TABLE}. Unpack it there."))
     warnings: list[str] = []
     rows = unique_rows(table, read_table(table, COLUMNS), _file_name, COLUMNS[:4], warnings)
     homes = {centre: entry(folder, centre) or folder / centre for centre in CENTRES}
@@ -60,7 +67,7 @@ def scan(folder: Path) -> SourceScan:
         records.append(_record(row, homes, files))
     if odd:
         warnings.append(f"{counted(odd, 'picture')} named for another plane than the table says; the table is kept.")
-    _warn_of_files(folder, homes, files, {_file_name(row).casefold() for row in rows}, warnings)
+    _warn_of_files(folder, homes, files, {record.picture for record in records}, warnings)
     return SourceScan(records, warnings)
 
 
@@ -87,9 +94,9 @@ def _check(row: TableRow) -> bool:
     return int(match["plane"]) == PLANES.index(row["Plane"])
 
 
-def _record(row: TableRow, homes: dict[str, Path], files: dict[str, dict[str, Path]]) -> Record:
+def _record(row: TableRow, homes: dict[str, Path], files: dict[str, Files]) -> Record:
     centre, name = row["Center"], _file_name(row)
-    picture = files[centre].get(name.casefold())
+    picture = files[centre].find(name, row.where)
     return Record(
         source=AFRICAN_PLANES.name,
         record_id=f"{centre}/{name}",
@@ -100,18 +107,18 @@ def _record(row: TableRow, homes: dict[str, Path], files: dict[str, dict[str, Pa
         official_split=SPLITS[row["Train"]],
         is_present=picture is not None,
         where=row.where,
+        listed_as=name,
         meta={"centre": centre},
     )
 
 
 def _warn_of_files(
-    folder: Path, homes: dict[str, Path], files: dict[str, dict[str, Path]], listed: set[str], warnings: list[str]
+    folder: Path, homes: dict[str, Path], files: dict[str, Files], used: set[Path], warnings: list[str]
 ) -> None:
     if not any(files.values()):
-        warnings += not_unpacked(folder, ["zenodo_dataset"], f"the folders {', '.join(CENTRES)}.")
+        warnings += not_unpacked(folder, ARCHIVES, f"the folders {', '.join(CENTRES)}.")
     for centre, home in homes.items():
-        unlisted = [path.name for name, path in files[centre].items() if name not in listed]
-        warnings += warn_of(home, unlisted, "picture", f"without a row in {TABLE}; left out.")
+        warnings += warn_of(home, files[centre].unused(used), "picture", f"without a row in {TABLE}; left out.")
 
 
 AFRICAN_PLANES = Source(

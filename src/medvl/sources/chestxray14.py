@@ -18,6 +18,7 @@ from pathlib import Path
 
 from medvl.errors import DataError
 from medvl.imaging.ages import age_in_years
+from medvl.sources.files import Files
 from medvl.sources.listing import warn_of
 from medvl.sources.locate import ARCHIVE_ENDINGS, entry, list_files, not_unpacked, or_archive
 from medvl.sources.loose_tables import find_table, find_table_folder, read_loose_table
@@ -106,7 +107,7 @@ def scan(folder: Path) -> SourceScan:
             f"{folder}: pictures are absent and {len(archives)} archive(s) lie there ({archives[0].name}); "
             "unpack them there if they are not unpacked yet."
         )
-    strangers = [files[key].name for key in files if key not in rows]
+    strangers = files.unused({record.picture for record in records})
     warnings += warn_of(folder, strangers, "picture", "without a row in the table; left out.")
     if boxes is not None:
         records = _check_boxes(records, rows, boxes, warnings)
@@ -115,7 +116,7 @@ def scan(folder: Path) -> SourceScan:
 
 def _records(
     path: Path,
-    files: Mapping[str, Path],
+    files: Files,
     sides: Mapping[str, Split],
     boxes: _Boxes | None,
     warnings: list[str],
@@ -150,6 +151,7 @@ def _records(
             raise _wrong_patient(where, name, patient)
         if labels not in findings:
             findings[labels] = _findings(labels, where)
+        picture = files.find(name, where)
         facts = (age, sex, view)
         if facts not in metas:
             metas[facts] = _meta(age, sex, view, where)
@@ -160,14 +162,15 @@ def _records(
             Record(
                 source="chestxray14",
                 record_id=name,
-                picture=files.get(key) or absent / name,
+                picture=picture or absent / name,
                 group=patient,
                 domain=Domain.CLINICAL,
                 findings=findings[labels],
                 structures=structures.get(key, ()),
                 official_split=sides.get(key) or sides.get(match[1]),
-                is_present=key in files,
+                is_present=picture is not None,
                 where=where,
+                listed_as=name,
                 meta=metas[facts],
             )
         )
@@ -214,24 +217,25 @@ def _meta(age: str, sex: str, view: str, where: str) -> dict[str, str]:
     return {"sex": sex, "age": age_in_years(age) or "", "view": view}
 
 
-def _pictures(folder: Path) -> tuple[dict[str, Path], list[Path]]:
-    """Pictures by lower-case name, and archives beside them."""
+def _pictures(folder: Path) -> tuple[Files, list[Path]]:
+    """Pictures of all folders, and archives beside them."""
     files: dict[str, Path] = {}
     archives: list[Path] = []
     level = [folder]
     for depth in range(FOLDER_DEPTH + 1):
         deeper: list[Path] = []
         for place in level:
-            for key, path in list_files(place).items():
+            for name, path in list_files(place).items():
+                key = name.casefold()
                 if key.endswith(".png"):
                     if depth:
-                        files.setdefault(key, path)
+                        files.setdefault(name, path)
                 elif PICTURE_FOLDER.fullmatch(key):
                     deeper.append(path)
                 elif key.startswith("images") and key.endswith(ARCHIVE_ENDINGS):
                     archives.append(path)
         level = [path for path in deeper if path.is_dir()]
-    return files, archives
+    return Files(files), archives
 
 
 def _sides(folder: Path, warnings: list[str]) -> dict[str, Split]:

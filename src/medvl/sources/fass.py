@@ -14,7 +14,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 from medvl.sources.listing import warn_of, without_structures
-from medvl.sources.locate import entry, find_folder, find_inside, list_pictures, not_unpacked, or_archive
+from medvl.sources.locate import entry, find_folder, find_inside, holds, list_pictures, not_unpacked, or_archive
 from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Structure, Task
 
 FOLDER = "Fetal Abdominal Structures Segmentation Dataset Using Ultrasonic Images"
@@ -41,8 +41,11 @@ def scan(folder: Path) -> SourceScan:
 
     Returns:
         One record per picture and per array without a picture, in name order. A record with an array carries all four
-        structures, whether or not the array marks them.
+        structures, whether or not the array marks them. No record and a warning where only the archive is there.
     """
+    if not holds(folder, PICTURES) and not holds(folder, MASKS):
+        expected = f"the folders {PICTURES} and {MASKS}. Unpack it there, and the archive inside it."
+        return SourceScan([], not_unpacked(folder, ARCHIVES, expected))
     warnings: list[str] = []
     pictures, arrays = _stems(folder, PICTURES, ".png", warnings), _stems(folder, MASKS, ".npy", warnings)
     # The picture's own spelling of a name comes before that of its array.
@@ -62,7 +65,7 @@ def scan(folder: Path) -> SourceScan:
 def _stems(folder: Path, part: str, ending: str, warnings: list[str]) -> dict[str, Path]:
     """Name without extension -> file, for one of the two folders; warns of archives and of foreign names."""
     home = entry(folder, part) or folder / part
-    files = list_pictures(home, (ending,))
+    files = list_pictures(home, (ending,)).by_lower_case()
     if not files:
         advice = "Unpack it there, and the archive inside it."
         warnings += not_unpacked(folder, [part, *ARCHIVES], f"the folder {home}. {advice}")[:1]
@@ -99,6 +102,7 @@ def _groups(patients: Iterable[str], warnings: list[str]) -> dict[str, str]:
 
 def _record(folder: Path, name: str, picture: Path | None, array: Path | None, group: str) -> Record:
     structures = () if array is None else tuple(_structure(label, array) for label in STRUCTURES)
+    listed_as = "" if array is None or picture is None else f"{array.stem}{picture.suffix}"
     return Record(
         source=FASS.name,
         record_id=f"{PICTURES}/{name}.png",
@@ -108,6 +112,7 @@ def _record(folder: Path, name: str, picture: Path | None, array: Path | None, g
         structures=structures,
         is_present=picture is not None,
         where=f"{PICTURES}/{name}.png",
+        listed_as=listed_as,
     )
 
 

@@ -10,6 +10,7 @@ import re
 from pathlib import Path
 
 from medvl.errors import DataError
+from medvl.sources.files import Files
 from medvl.sources.listing import warn_of
 from medvl.sources.locate import entry, find_folder, list_pictures, not_unpacked, or_archive
 from medvl.sources.record import Domain, Record, Source, SourceScan, Split, Task
@@ -61,8 +62,7 @@ def scan(folder: Path) -> SourceScan:
     records = [_record(row, home, files) for row in rows]
     if not files:
         warnings += not_unpacked(folder, ["FETAL_PLANES", "Images"], f"the folder {home}. Unpack it there.")[:1]
-    listed = {f"{_name(row)}.png".casefold() for row in rows}
-    unlisted = [path.name for key, path in files.items() if key not in listed]
+    unlisted = files.unused({record.picture for record in records})
     warnings += warn_of(home, unlisted, "picture", f"without a row in {TABLE}; left out.")
     return SourceScan(records, warnings)
 
@@ -71,7 +71,7 @@ def _name(row: TableRow) -> str:
     return re.sub(r"\.png$", "", file_name_of(row["Image_name"]), flags=re.IGNORECASE)
 
 
-def _record(row: TableRow, home: Path, files: dict[str, Path]) -> Record:
+def _record(row: TableRow, home: Path, files: Files) -> Record:
     name = _name(row)
     match = PICTURE_NAME.fullmatch(name)
     if match is None:
@@ -82,16 +82,18 @@ def _record(row: TableRow, home: Path, files: dict[str, Path]) -> Record:
     check_patient(row, "Patient_num", match["patient"], name)
     label = _raw_label(row)
     file_name = f"{name}.png"
+    picture = files.find(file_name, row.where)
     return Record(
         source=FETAL_PLANES_DB.name,
         record_id=f"Images/{file_name}",
-        picture=files.get(file_name.casefold(), home / file_name),
+        picture=picture or home / file_name,
         group=row["Patient_num"],
         domain=Domain.CLINICAL,
         labels={Task.PI: label} if label else {},
         official_split=SPLITS[_known(row, "Train", tuple(SPLITS))],
-        is_present=file_name.casefold() in files,
+        is_present=picture is not None,
         where=row.where,
+        listed_as=file_name,
         meta={"device": row["US_Machine"], "operator": row["Operator"]},
     )
 

@@ -19,7 +19,7 @@ from pathlib import Path
 
 from medvl.errors import DataError
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_where, list_pictures, not_unpacked, subfolders
+from medvl.sources.locate import entry, find_where, holds, list_pictures, not_unpacked, or_archive, subfolders
 from medvl.sources.record import Box, Domain, Record, Source, SourceScan, Split, Structure, Task
 from medvl.sources.row_checks import check_known, file_name_of
 from medvl.sources.sheets import SheetRow, read_sheet
@@ -28,6 +28,9 @@ TABLE = "ObjectDetection.xlsx"
 EDGES = ("w_min", "h_min", "w_max", "h_max")
 """Columns of a box in the order x0, y0, x1, y1; the table itself has y before x."""
 COLUMNS = ("fname", "structure", *EDGES)
+
+ARCHIVES = ("fetus framework", "fetus_framework", "fetus-framework")
+"""Words in the name of the archive."""
 
 STRUCTURES = ("thalami", "midbrain", "NT", "IT", "CM", "palate", "nasal bone", "nasal tip", "nasal skin")
 VIEWS = {"standard": "Standard", "nonstandard": "Non-standard"}
@@ -45,8 +48,9 @@ Boxes = Mapping[str, tuple[Structure, ...]]
 
 
 def find(root: Path) -> Path | None:
-    """Folder with the table or with sets, at most two levels below the root, or None."""
-    return find_where(root, lambda folder: entry(folder, TABLE) is not None or len(_set_folders(folder)) > 1)
+    """Folder with the table or with sets, at most two levels below the root, or with the archive, or None."""
+    folder = find_where(root, lambda folder: holds(folder, TABLE) or len(_set_folders(folder)) > 1)
+    return or_archive(folder, root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -64,6 +68,8 @@ def scan(folder: Path) -> SourceScan:
     """
     warnings: list[str] = []
     table = entry(folder, TABLE)
+    if table is None and not _set_folders(folder):
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the table {folder / TABLE} and the sets beside it."))
     if table is None:
         warnings.append(f"{folder}: no {TABLE}; no box is asked about.")
     boxes = _read_boxes(table, warnings) if table is not None else {}
@@ -73,7 +79,7 @@ def scan(folder: Path) -> SourceScan:
         warnings += not_unpacked(folder, ["fetus", "framework", "set1", "set2", "test"], f"the sets in {folder}.")
     records = _give_boxes(records, boxes, warnings)
     names = {record.picture.name.casefold() for record in records}
-    return SourceScan(records + [_absent(folder, name) for name in boxes if name not in names], warnings)
+    return SourceScan(records + [_absent(folder, name) for name in boxes if name.casefold() not in names], warnings)
 
 
 def _letters(name: str) -> str:
@@ -147,11 +153,13 @@ def _absent(folder: Path, name: str) -> Record:
 
 
 def _read_boxes(table: Path, warnings: list[str]) -> dict[str, tuple[Structure, ...]]:
-    """Lower-case file name -> its structures, in table order."""
+    """File name -> its structures, in table order; of several spellings the first stands for all."""
     boxes: dict[str, dict[str, list[Box]]] = defaultdict(lambda: defaultdict(list))
+    spelt: dict[str, str] = {}
     repeats = []
     for row in read_sheet(table, COLUMNS):
         name, structure, box = _read_row(row, table)
+        name = spelt.setdefault(name.casefold(), name)
         if box in boxes[name][structure]:
             repeats.append(f"row {row.number}")
         else:
@@ -179,7 +187,7 @@ def _read_row(row: SheetRow, table: Path) -> tuple[str, str, Box]:
             f"{row.where} ({name}, {structure}): expected 0 <= h_min < h_max and 0 <= w_min < w_max, "
             f"found h {y0:g} to {y1:g}, w {x0:g} to {x1:g}. Correct the row or use the table as published."
         )
-    return name.casefold(), structure, (x0, y0, x1, y1)
+    return name, structure, (x0, y0, x1, y1)
 
 
 def _give_boxes(records: list[Record], boxes: Boxes, warnings: list[str]) -> list[Record]:
@@ -187,15 +195,27 @@ def _give_boxes(records: list[Record], boxes: Boxes, warnings: list[str]) -> lis
     by_name: dict[str, list[Path]] = defaultdict(list)
     for record in records:
         by_name[record.picture.name.casefold()].append(record.picture)
-    unclear = [name for name, paths in by_name.items() if name in boxes and not _are_copies(paths)]
+    unclear: list[str] = []
+    named: dict[Path, str] = {}
+    for name in boxes:
+        alike = by_name[name.casefold()]
+        paths = [path for path in alike if path.name == name] or alike
+        if _are_copies(paths):
+            named |= dict.fromkeys(paths, name)
+        else:
+            unclear.append(name)
     what = "that different pictures in several folders have; the table does not say which is meant, so their boxes are "
     warnings += warn_of(TABLE, unclear, "name", f"{what}left out.")
-    known = {name: found for name, found in boxes.items() if name not in unclear}
-    return [replace(record, structures=known.get(record.picture.name.casefold(), ())) for record in records]
+    return [
+        replace(record, structures=boxes[named[record.picture]], listed_as=named[record.picture])
+        if record.picture in named
+        else record
+        for record in records
+    ]
 
 
 def _are_copies(paths: list[Path]) -> bool:
-    if len(paths) == 1:
+    if len(paths) < 2:
         return True
     return len({path.stat().st_size for path in paths}) == 1 and len({path.read_bytes() for path in paths}) == 1
 

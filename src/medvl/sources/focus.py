@@ -58,7 +58,8 @@ def scan(folder: Path) -> SourceScan:
 def _scan_set(folder: Path, set_name: str, warnings: list[str]) -> list[Record]:
     home = entry(folder, set_name) or folder / set_name
     places = {part: entry(home, part) or home / part for part in ("images", RECTANGLES, ELLIPSES, MASKS)}
-    files = {part: list_files(place) for part, place in places.items()} | {"images": list_pictures(places["images"])}
+    found = {part: list_files(place) for part, place in places.items()} | {"images": list_pictures(places["images"])}
+    files = {part: names.by_lower_case() for part, names in found.items()}
     if not any(files.values()):
         packed = not_unpacked(folder, [set_name], f"the folder {home}. Unpack it there.")
         warnings += packed[:1] or [f"{folder}: no folder {set_name}; its pictures cannot be counted."]

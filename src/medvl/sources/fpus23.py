@@ -20,8 +20,9 @@ from pathlib import Path
 
 from medvl.errors import DataError
 from medvl.sources.cvat import CvatImage, read_cvat
+from medvl.sources.files import Files, one_of
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_where, list_pictures, not_unpacked, or_archive, subfolders
+from medvl.sources.locate import entry, find_where, holds, list_pictures, not_unpacked, or_archive, subfolders
 from medvl.sources.record import Domain, Record, Source, SourceScan, Structure, Task
 from medvl.sources.row_checks import check_known, file_name_of
 from medvl.sources.sizes import size_if_readable
@@ -84,10 +85,10 @@ def scan(folder: Path) -> SourceScan:
 
 def _holds_dataset(folder: Path) -> bool:
     names = ("Dataset_Plane", "four_poses", "annos/annotation", "boxes/annotation")
-    if any(entry(folder, f"{base}{name}") is not None for base in ("", "Dataset/") for name in names):
+    if any(holds(folder, f"{base}{name}") for base in ("", "Dataset/") for name in names):
         return True
     streams = subfolders(folder / "annotation")
-    return any(path.name.startswith("stream_") and entry(path, FILE) is not None for path in streams)
+    return any(path.name.startswith("stream_") and holds(path, FILE) for path in streams)
 
 
 def _streams(folder: Path, warnings: list[str]) -> list[_Stream]:
@@ -118,8 +119,8 @@ def _scan_stream(folder: Path, stream: _Stream, warnings: list[str]) -> list[Rec
     tagged = _read_frames(stream.tags)
     boxed = tagged if stream.boxes == stream.tags else _read_frames(stream.boxes)
     listed = tagged.keys() | boxed.keys()
-    files = list_pictures(stream.pictures) if stream.pictures is not None else {}
-    on_disk = {int(match[1]): path for name, path in files.items() if (match := FRAME_NAME.fullmatch(name))}
+    files = Files({}) if stream.pictures is None else list_pictures(stream.pictures)
+    on_disk = _frames_on_disk(stream.name, files)
     records = {
         number: _frame_record(folder, stream, number, tagged.get(number), boxed.get(number), on_disk.get(number))
         for number in sorted(listed | on_disk.keys())
@@ -128,9 +129,22 @@ def _scan_stream(folder: Path, stream: _Stream, warnings: list[str]) -> list[Rec
         records = {number: replace(record, structures=()) for number, record in records.items()}
     if listed:
         _warn_of_labels(stream, records, listed, warnings)
-    strangers = [path.name for name, path in files.items() if not FRAME_NAME.fullmatch(name)]
+    strangers = files.unused(set(on_disk.values()))
     warnings += warn_of(stream.name, strangers, "picture", "not named as the frames are; left out.")
     return list(records.values())
+
+
+def _frames_on_disk(stream: str, files: Files) -> dict[int, Path]:
+    """Frame number -> picture; of several spellings the published one."""
+    alike: dict[int, list[Path]] = {}
+    for name, path in files.items():
+        if match := FRAME_NAME.fullmatch(name):
+            alike.setdefault(int(match[1]), []).append(path)
+    return {number: one_of(paths, _frame_name(number), stream) for number, paths in alike.items()}
+
+
+def _frame_name(number: int) -> str:
+    return f"frame_{number:06d}.png"
 
 
 def _have_their_size(frames: Mapping[int, CvatImage], on_disk: Mapping[int, Path], warnings: list[str]) -> bool:
@@ -186,7 +200,7 @@ def _read_frames(path: Path | None) -> dict[int, CvatImage]:
 def _frame_record(
     folder: Path, stream: _Stream, number: int, tagged: CvatImage | None, boxed: CvatImage | None, picture: Path | None
 ) -> Record:
-    name = f"frame_{number:06d}.png"
+    name = _frame_name(number)
     file = stream.tags if tagged is not None else stream.boxes if boxed is not None else None
     where = f"{stream.name}/{name}" if file is None else f"{file.relative_to(folder).as_posix()}, {name}"
     images = [image for image in (tagged, boxed) if image is not None]
@@ -207,6 +221,7 @@ def _frame_record(
         structures=tuple(Structure(box.label, box.bbox_xyxy_px) for box in boxes),
         is_present=picture is not None,
         where=where,
+        listed_as="" if described is None else file_name_of(described.name),
         meta={"view": views[0]} if views else {},
     )
 

@@ -8,9 +8,11 @@ annotations are in use too and give the same boxes, because annotations are fill
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from medvl.errors import DataError
+from medvl.sources.files import Files
 from medvl.sources.listing import warn_of, without_structures
 from medvl.sources.locate import entry, find_folder, list_pictures, not_unpacked, or_archive
 from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Split, Structure, Task
@@ -25,7 +27,7 @@ LABEL = "fetal head"
 """Raw label of every annotation; the dataset writes none, its description names the fetal head."""
 
 PICTURE_NAME = re.compile(r"\d+_\d?HC\.png", re.IGNORECASE)
-ANNOTATION_ENDING = "_annotation.png"
+ANNOTATION_NAME = re.compile(r"\d+_\d?HC_Annotation\.png", re.IGNORECASE)
 
 
 def find(root: Path) -> Path | None:
@@ -60,16 +62,15 @@ def _scan_set(folder: Path, set_name: str, table_name: str, split: Split, warnin
     if not files:
         warnings += not_unpacked(folder, [set_name], f"the folder {home}. Unpack it there.")[:1]
     rows = _rows(folder, table_name, warnings)
-    pictures = {name for name in files if PICTURE_NAME.fullmatch(name)}
-    unlisted = sorted(pictures - {name.casefold() for name in rows}) if rows else sorted(pictures)
+    records = [_record(home, set_name, name, files, split, where) for name, where in rows.items()]
+    unlisted = [n for n in files.unused({record.picture for record in records}) if PICTURE_NAME.fullmatch(n)]
     if rows:
         warnings += warn_of(home, unlisted, "picture", f"without a row in {table_name}.")
-    where = rows | {files[name].name: f"{set_name}/{files[name].name}" for name in unlisted}
-    records = [_record(home, set_name, name, files, split, where[name]) for name in where]
+    records += [_record(home, set_name, name, files, split, f"{set_name}/{name}") for name in unlisted]
     if split is Split.TRAIN:
         bare = without_structures(records)
         warnings += warn_of(home, bare, "picture", "without an annotation; no question is asked on them.")
-        _warn_of_strays(home, files, warnings)
+        _warn_of_strays(home, files, records, warnings)
     return records
 
 
@@ -95,34 +96,31 @@ def _rows(folder: Path, table_name: str, warnings: list[str]) -> dict[str, str]:
     return rows
 
 
-def _record(home: Path, set_name: str, name: str, files: dict[str, Path], split: Split, where: str) -> Record:
+def _record(home: Path, set_name: str, name: str, files: Files, split: Split, where: str) -> Record:
     subject = name.partition("_")[0]
-    annotation = files.get(name.casefold().removesuffix(".png") + ANNOTATION_ENDING)
+    picture, annotation = files.find(name, where), files.find(f"{name[:-4]}_Annotation.png", where)
     structures = (Structure(LABEL, mask=MaskFile(annotation, is_outline=True)),) if annotation else ()
     return Record(
         source=HC18.name,
         record_id=f"{set_name}/{name}",
-        picture=files.get(name.casefold(), home / name),
+        picture=picture or home / name,
         # Both sets count from 000: equal numbers are different subjects.
         group=subject if split is Split.TRAIN else f"test_{subject}",
         domain=Domain.CLINICAL,
         structures=structures if split is Split.TRAIN else (),
         official_split=split,
-        is_present=name.casefold() in files,
+        is_present=picture is not None,
         where=where,
+        listed_as=name,
     )
 
 
-def _warn_of_strays(home: Path, files: dict[str, Path], warnings: list[str]) -> None:
-    orphans, strangers = [], []
-    for name, path in files.items():
-        if PICTURE_NAME.fullmatch(name):
-            continue
-        if name.endswith(ANNOTATION_ENDING) and PICTURE_NAME.fullmatch(name.replace(ANNOTATION_ENDING, ".png")):
-            if name.replace(ANNOTATION_ENDING, ".png") not in files:
-                orphans.append(path.name)
-        else:
-            strangers.append(path.name)
+def _warn_of_strays(home: Path, files: Files, records: Sequence[Record], warnings: list[str]) -> None:
+    present = [record for record in records if record.is_present]
+    masks = {structure.mask.path for record in present for structure in record.structures if structure.mask is not None}
+    unused = files.unused({record.picture for record in records} | masks)
+    orphans = [name for name in unused if ANNOTATION_NAME.fullmatch(name)]
+    strangers = [name for name in unused if name not in orphans]
     warnings += warn_of(home, orphans, "annotation", "without a picture.")
     warnings += warn_of(home, strangers, "file", "not named as the dataset names its pictures; left out.")
 

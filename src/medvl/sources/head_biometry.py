@@ -107,12 +107,16 @@ def _scan_part(folder: Path, part: Part, warnings: list[str]) -> list[Record]:
         warnings += packed[:1] or [f"{folder}: no folder {part.folder}; its pictures cannot be counted."]
         return []
     place = entry(home, part.pictures) or home / part.pictures
-    files = list_pictures(place, (".png",))
+    files = list_pictures(place, (".png",)).by_lower_case()
     structures = _structures(home, part, warnings)
     # A picture's own spelling of its name comes before that of its annotation.
     names = {name.casefold(): name for name in (*structures, *(path.name for path in files.values()))}
-    marked = {name.casefold(): found for name, found in structures.items()}
-    records = [_record(part, name, place, files.get(key), marked.get(key, ())) for key, name in sorted(names.items())]
+    marked = {name.casefold(): name for name in structures}
+    records = [
+        _record(part, name, place, files.get(key), structures.get(listed_as, ()), listed_as)
+        for key, name in sorted(names.items())
+        for listed_as in [marked.get(key, "")]
+    ]
     bare = without_structures(records)
     warnings += warn_of(home, bare, "picture", "without an annotation; no structure is asked about.")
     warnings += _warn_of_colours(home, records)
@@ -152,7 +156,9 @@ def _unknown_colours(path: Path, known: dict[Colour, str]) -> set[Colour]:
     return {(code >> 16, code >> 8 & 255, code & 255) for code in np.unique(codes).tolist()}
 
 
-def _record(part: Part, name: str, place: Path, picture: Path | None, structures: tuple[Structure, ...]) -> Record:
+def _record(
+    part: Part, name: str, place: Path, picture: Path | None, structures: tuple[Structure, ...], listed_as: str
+) -> Record:
     name = re.sub(r"\.png$", ".png", name, flags=re.IGNORECASE)
     where = f"{part.folder}/{part.pictures}/{name}"
     match = PICTURE_NAME.fullmatch(name)
@@ -171,6 +177,7 @@ def _record(part: Part, name: str, place: Path, picture: Path | None, structures
         structures=structures,
         is_present=picture is not None,
         where=where,
+        listed_as=listed_as,
     )
 
 
@@ -183,7 +190,7 @@ def _structures(home: Path, part: Part, warnings: list[str]) -> dict[str, tuple[
             path.name: tuple(
                 Structure(label, mask=MaskFile(path, colour=colours[label], may_be_empty=True)) for label in LABELS
             )
-            for path in list_pictures(masks, (".png",)).values()
+            for path in list_pictures(masks, (".png",)).by_lower_case().values()
         }
     coco = next(_inside(home, COCO), None)
     if coco is not None:

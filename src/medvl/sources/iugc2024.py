@@ -20,8 +20,9 @@ import numpy as np
 
 from medvl.errors import DataError
 from medvl.imaging.reading import decode_image
+from medvl.sources.files import one_of
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_folder, find_inside, list_files
+from medvl.sources.locate import entry, find_folder, find_inside, holds, list_files, not_unpacked, or_archive
 from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Split, Structure, Task
 from medvl.sources.row_checks import file_name_of, unique_rows
 from medvl.sources.tables import TableRow, read_table
@@ -32,6 +33,8 @@ SETS = {"train": Split.TRAIN, "val": Split.TRAIN, "test": Split.TEST}
 CLASS_TABLES = {"train": "cls/class_label.csv", "val": "cls/cls_label.csv", "test": "cls/cls_label.csv"}
 MASK_TABLE = "seg/seg_info.csv"
 MASK_COLUMNS = ("labeled_index", "labeled_frame_index")
+ARCHIVES = ("iugc", "datasetv3")
+"""Words in the name of the archive."""
 VIDEO_ENDINGS = (".avi", ".mp4")
 
 STANDARD, NON_STANDARD = "standard plane", "non-standard plane"
@@ -65,13 +68,13 @@ class Video:
 
 
 def find(root: Path) -> Path | None:
-    """Folder with the table of standard planes of at least one set, at most three levels below the root, or None."""
+    """Folder with the table of standard planes of a set, at most three levels below, or with the archive, or None."""
     for marker in [f"{name}/{table}" for name, table in CLASS_TABLES.items()]:
         tried = (find_folder(root, [marker]), *(find_inside(root, inner, [marker]) for inner in FOLDERS))
         home = next((place for place in tried if place is not None), None)
         if home is not None:
             return home
-    return None
+    return or_archive(None, root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -88,6 +91,8 @@ def scan(folder: Path) -> SourceScan:
         DataError: A table is broken, names a frame that the video does not have or under both labels, or a mask holds
             other levels.
     """
+    if not any(holds(folder, f"{name}/{table}") for name, table in CLASS_TABLES.items()):
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the folders {', '.join(SETS)}. Unpack it there."))
     warnings: list[str] = []
     return SourceScan([record for name in SETS for record in _scan_set(folder, name, warnings)], warnings)
 
@@ -119,7 +124,7 @@ def _videos(home: Path, set_name: str, warnings: list[str]) -> dict[str, Video]:
         if row is not None and not labels:
             unclear.append(name)
         frames = [] if mask_row is None else _mask_frames(mask_row)
-        found = _find_masks(entry(home, "seg") or home / "seg", set_name, name, frames)
+        found = _find_masks(home, set_name, name, frames)
         lost += [f"{name} frame {frame}" for frame in frames if frame not in found]
         first = row or mask_row
         videos[name] = Video(name, f"{set_name}/{first.where}" if first else name, labels, found)
@@ -204,14 +209,17 @@ def _mask_frames(row: TableRow) -> list[int]:
     return _frames(row, column, _count(row))
 
 
-def _find_masks(seg: Path, set_name: str, video: str, frames: list[int]) -> dict[int, Path]:
-    masks = list_files(seg / video / "mask" if set_name == "train" else seg) if frames else {}
+def _find_masks(home: Path, set_name: str, video: str, frames: list[int]) -> dict[int, Path]:
+    if not frames:
+        return {}
+    seg, where = entry(home, "seg") or home / "seg", f"{set_name}/{video}"
+    masks = list_files(seg / video / "mask" if set_name == "train" else seg)
     found: dict[int, Path] = {}
     for frame in frames:
         name = f"{video}_{frame}_6.png" if set_name == "train" else f"{video}_{frame}.png"
-        mask = masks.get(name.casefold())
+        mask = masks.find(name, where)
         if mask is None and set_name != "train" and len(frames) == 1:
-            mask = masks.get(f"{video}.png".casefold())
+            mask = masks.find(f"{video}.png", where)
         if mask is not None:
             found[frame] = mask
     return found
@@ -219,13 +227,17 @@ def _find_masks(seg: Path, set_name: str, video: str, frames: list[int]) -> dict
 
 def _match_files(home: Path, set_name: str, names: Sequence[str], warnings: list[str]) -> dict[str, Path]:
     """Name in the tables -> video file: the same name, else the only one that differs in what gets lost."""
-    files = {
-        path.stem.casefold(): path
-        for path in list_files(entry(home, "videos") or home / "videos").values()
-        if path.suffix.casefold() in VIDEO_ENDINGS
+    alike: dict[str, list[Path]] = {}
+    for path in list_files(entry(home, "videos") or home / "videos").values():
+        if path.suffix.casefold() in VIDEO_ENDINGS:
+            alike.setdefault(path.stem.casefold(), []).append(path)
+    matched = {
+        name: one_of(alike[name.casefold()], f"{name}.avi", f"{set_name}/videos")
+        for name in names
+        if name.casefold() in alike
     }
-    matched = {name: files[name.casefold()] for name in names if name.casefold() in files}
-    left = [path for path in files.values() if path not in set(matched.values())]
+    used = set(matched.values())
+    left = [path for paths in alike.values() for path in paths if path not in used]
     unmatched = [name for name in names if name not in matched]
     in_tables, on_disk = (Counter(map(_what_stays, some)) for some in (unmatched, [path.stem for path in left]))
     loose = {_what_stays(path.stem): path for path in left}
@@ -297,6 +309,7 @@ def _record(home: Path, set_name: str, video: Video, frame: int, path: Path | No
         frame=frame,
         is_present=path is not None,
         where=f"{video.where}, {video.name} frame {frame}",
+        listed_as=f"{video.name}.avi",
     )
 
 

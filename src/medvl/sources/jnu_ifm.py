@@ -12,13 +12,16 @@ import re
 from pathlib import Path
 
 from medvl.errors import DataError
+from medvl.sources.files import one_of
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_inside, find_where, list_files, not_unpacked, subfolders
+from medvl.sources.locate import entry, find_inside, find_where, holds, list_files, not_unpacked, or_archive, subfolders
 from medvl.sources.record import Domain, MaskFile, Record, Source, SourceScan, Structure, Task
 from medvl.sources.row_checks import check_known, unique_rows
 from medvl.sources.tables import TableRow, read_table
 
 FOLDER = "us_data"
+ARCHIVES = (FOLDER, "jnu")
+"""Words in the name of the archive."""
 TABLES = ("frame_label.csv", "framelabel.csv")
 LEVELS = {"pubic symphysis": 7, "fetal head": 8}
 """Raw label, as the description names it, -> level in the masks."""
@@ -34,8 +37,8 @@ VIDEO_NAME = re.compile(r"\d{8}T\d{6}.*", re.IGNORECASE)
 
 
 def find(root: Path) -> Path | None:
-    """Folder of the videos' folders, at most three levels below the root, or None."""
-    return find_inside(root, FOLDER) or find_where(root, _holds_videos)
+    """Folder of the videos' folders, at most three levels below the root, or with the archive, or None."""
+    return or_archive(find_inside(root, FOLDER) or find_where(root, _holds_videos), root, ARCHIVES)
 
 
 def scan(folder: Path) -> SourceScan:
@@ -45,13 +48,16 @@ def scan(folder: Path) -> SourceScan:
         folder: Folder that `find` gave.
 
     Returns:
-        One record per table row, video by video. A frame carries the structures that its frame label calls visible.
+        One record per table row, video by video. A frame carries the structures that its frame label calls visible. No
+        record and a warning where only the archive is there.
 
     Raises:
         DataError: A table is broken, holds an unknown label, or gives one frame two labels.
     """
     warnings: list[str] = []
     records = []
+    if folder.name.casefold() != FOLDER and not _holds_videos(folder):
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"a folder for each video. Unpack it in {folder}."))
     for path in subfolders(folder, warnings=warnings):
         table = next((found for name in TABLES if (found := entry(path, name)) is not None), None)
         if table is not None:
@@ -59,18 +65,18 @@ def scan(folder: Path) -> SourceScan:
         elif entry(path, "image") is not None:
             warnings.append(f"{path}: no {TABLES[0]}; the frames of this video are left out.")
     if not records:
-        warnings += not_unpacked(folder, [FOLDER, "jnu"], f"a folder for each video. Unpack it in {folder}.")[:1]
+        warnings += not_unpacked(folder, ARCHIVES, f"a folder for each video. Unpack it in {folder}.")[:1]
     return SourceScan(records, warnings)
 
 
 def _holds_videos(folder: Path) -> bool:
     videos = (path for path in list_files(folder).values() if VIDEO_NAME.fullmatch(path.name))
-    return any(entry(video, table) is not None for video in videos for table in TABLES)
+    return any(holds(video, table) for video in videos for table in TABLES)
 
 
 def _scan_video(home: Path, table: Path, warnings: list[str]) -> list[Record]:
-    images = _by_frame(entry(home, "image"), ".png")
-    masks = _by_frame(entry(home, "mask"), "_mask.png")
+    images = _by_frame(home, "image", ".png", warnings)
+    masks = _by_frame(home, "mask", "_mask.png", warnings)
     rows = read_table(table, ["frame_id", "frame_label"])
     for row in rows:
         _check(row, home.name, table)
@@ -84,11 +90,17 @@ def _scan_video(home: Path, table: Path, warnings: list[str]) -> list[Record]:
     return records
 
 
-def _by_frame(folder: Path | None, ending: str) -> dict[int, Path]:
+def _by_frame(home: Path, part: str, ending: str, warnings: list[str]) -> dict[int, Path]:
     """Frame number -> file `<video>_<frame><ending>`."""
-    files = {} if folder is None else list_files(folder)
-    matches = [(re.fullmatch(rf".*_(\d+){re.escape(ending)}", name), path) for name, path in files.items()]
-    return {int(match[1]): path for match, path in matches if match is not None}
+    folder = entry(home, part) or home / part
+    alike: dict[int, list[Path]] = {}
+    for name, path in list_files(folder).items():
+        if match := re.fullmatch(rf".*_(\d+){re.escape(ending)}", name, re.IGNORECASE):
+            alike.setdefault(int(match[1]), []).append(path)
+    found = {frame: one_of(paths, f"{home.name}_{frame}{ending}", str(folder)) for frame, paths in alike.items()}
+    beside = [path.name for frame, paths in alike.items() for path in paths if path != found[frame]]
+    warnings += warn_of(folder, beside, "file", "beside one of the published name; left out.")
+    return found
 
 
 def _check(row: TableRow, video: str, table: Path) -> None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 
 from medvl.errors import DataError
+from medvl.sources.files import Files, one_of
 
 DEPTH = 2
 """Levels below the root that are looked at."""
@@ -20,8 +22,7 @@ PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".bmp", ".tif", ".tiff")
 def find_where(root: Path, fits: Callable[[Path], bool]) -> Path | None:
     """Find the folder that fits.
 
-    Looks at the root, then one and two levels below, each level in name order, and takes the first. Links that lead out
-    of the root are not followed.
+    Looks at the root, then one and two levels below, each level in name order, and takes the first.
 
     Args:
         root: Data root.
@@ -31,9 +32,12 @@ def find_where(root: Path, fits: Callable[[Path], bool]) -> Path | None:
         Absolute path, or None.
 
     Raises:
-        DataError: The root is no folder.
+        DataError: The root is no folder, or the only folder that fits lies behind a link that leads out of the root.
     """
-    return next((folder for folder in _folders(root, DEPTH) if fits(folder)), None)
+    folder = _first(root, fits)
+    if folder is None:
+        _refuse_linked(root, fits)
+    return folder
 
 
 def find_folder(root: Path, markers: Sequence[str]) -> Path | None:
@@ -47,14 +51,19 @@ def find_folder(root: Path, markers: Sequence[str]) -> Path | None:
         Absolute path, or None.
 
     Raises:
-        DataError: The root is no folder.
+        DataError: As for `find_where`.
     """
-    return find_where(root, lambda folder: all(entry(folder, marker) is not None for marker in markers))
+    return find_where(root, lambda folder: all(holds(folder, marker) for marker in markers))
 
 
 def find_any(root: Path, markers: Sequence[str]) -> Path | None:
     """Find the folder that holds the first of the markers that lies anywhere, as `find_folder` does."""
-    return next((folder for marker in markers if (folder := find_folder(root, [marker])) is not None), None)
+    for marker in markers:
+        folder = _first(root, partial(holds, relative=marker))
+        if folder is not None:
+            return folder
+    _refuse_linked(root, lambda folder: any(holds(folder, marker) for marker in markers))
+    return None
 
 
 def find_inside(root: Path, name: str, markers: Sequence[str] = ()) -> Path | None:
@@ -76,7 +85,7 @@ def find_archives(root: Path, words: Sequence[str], depth: int = DEPTH) -> list[
         path
         for folder in _folders(root, depth)
         for name, path in list_files(folder).items()
-        if name.endswith(ARCHIVE_ENDINGS) and any(word in name for word in lowered)
+        if name.casefold().endswith(ARCHIVE_ENDINGS) and any(word in name.casefold() for word in lowered)
     ]
 
 
@@ -102,29 +111,48 @@ def not_unpacked(root: Path, words: Sequence[str], expected: str) -> list[str]:
     return [f"{archive} is not unpacked: expected {expected}" for archive in find_archives(root, words)]
 
 
+def entries(folder: Path, relative: str) -> list[Path]:
+    """All files and folders below `folder` with this relative name, any case, in name order."""
+    places = [folder]
+    for part in relative.split("/"):
+        places = [place / name for place in places for name in _names(place) if name.casefold() == part.casefold()]
+    return places
+
+
+def holds(folder: Path, relative: str) -> bool:
+    """Whether there is a file or folder below `folder` with this relative name, any case."""
+    return bool(entries(folder, relative))
+
+
 def entry(folder: Path, relative: str) -> Path | None:
-    """The existing file or folder below `folder` with this relative name, any case, or None."""
+    """The existing file or folder below `folder` with this relative name, or None.
+
+    Each part is looked up as `Files.find` does: exactly, else in any case.
+
+    Raises:
+        DataError: Several differ in upper and lower case only, and none has exactly this name.
+    """
     place = folder
     for part in relative.split("/"):
-        names = _names(place)
-        match = part if part in names else next((n for n in names if n.casefold() == part.casefold()), None)
-        if match is None:
+        alike = entries(place, part)
+        if not alike:
             return None
-        place = place / match
+        place = one_of(alike, part, str(folder))
     return place
 
 
-def list_files(folder: Path) -> dict[str, Path]:
-    """Files of one folder by lower-case name, in name order; empty when the folder is absent."""
-    return {name.casefold(): folder / name for name in _names(folder) if not name.startswith(".")}
+def list_files(folder: Path) -> Files:
+    """Files of one folder, in name order; none when the folder is absent. Hidden ones are passed over."""
+    return Files({name: folder / name for name in _names(folder) if not name.startswith(".")})
 
 
-def list_pictures(folder: Path, endings: tuple[str, ...] = PICTURE_ENDINGS) -> dict[str, Path]:
-    """Picture files of one folder by lower-case name, in name order; empty when the folder is absent.
+def list_pictures(folder: Path, endings: tuple[str, ...] = PICTURE_ENDINGS) -> Files:
+    """Picture files of one folder, in name order; none when the folder is absent.
 
-    Links to files that are not there (pictures not yet fetched) are no pictures.
+    Endings count in any case. Links to files that are not there (pictures not yet fetched) are no pictures.
     """
-    return {name: path for name, path in list_files(folder).items() if name.endswith(endings) and path.is_file()}
+    files = list_files(folder).items()
+    return Files({name: path for name, path in files if name.casefold().endswith(endings) and path.is_file()})
 
 
 def subfolders(folder: Path, within: Path | None = None, warnings: list[str] | None = None) -> list[Path]:
@@ -147,6 +175,24 @@ def subfolders(folder: Path, within: Path | None = None, warnings: list[str] | N
     return found
 
 
+def _first(root: Path, fits: Callable[[Path], bool]) -> Path | None:
+    return next((folder for folder in _folders(root, DEPTH) if fits(folder)), None)
+
+
+def _refuse_linked(root: Path, fits: Callable[[Path], bool]) -> None:
+    """Refuse a dataset behind a link that leads out of the root: its pictures could not be named below the root."""
+    home = root.resolve()
+    for folder in _folders(root, DEPTH - 1):
+        depth = DEPTH - 1 - len(folder.relative_to(root.absolute()).parts)
+        for link in _linked_folders(folder):
+            target = link.resolve()
+            if not target.is_relative_to(home) and any(fits(behind) for behind in _folders(link, depth)):
+                raise DataError(
+                    f"{link}: expected a dataset below {root}, found a link that leads out of it, to {target}. Copy "
+                    f"the folder there in place of the link, or make {target.parent} the data root."
+                )
+
+
 def _folders(root: Path, depth: int) -> Iterator[Path]:
     if not root.is_dir():
         raise DataError(f"data root {root}: expected a folder, found none. Set data.root to where the datasets lie.")
@@ -155,6 +201,14 @@ def _folders(root: Path, depth: int) -> Iterator[Path]:
         yield from level
         if below < depth:
             level = [child for folder in level for child in subfolders(folder, within=home)]
+
+
+def _linked_folders(folder: Path) -> list[Path]:
+    try:
+        links = sorted(entry.name for entry in os.scandir(folder) if entry.is_symlink() and entry.is_dir())
+    except OSError:
+        return []
+    return [folder / name for name in links if not name.startswith(".")]
 
 
 def _names(folder: Path) -> list[str]:

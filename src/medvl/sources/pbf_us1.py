@@ -10,8 +10,9 @@ import re
 from pathlib import Path
 
 from medvl.errors import DataError
+from medvl.sources.files import Files
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_where, list_pictures, not_unpacked, subfolders
+from medvl.sources.locate import entry, find_where, holds, list_pictures, not_unpacked, or_archive, subfolders
 from medvl.sources.record import Domain, Record, Source, SourceScan, Task
 from medvl.sources.row_checks import check_known, file_name_of, unique_rows
 from medvl.sources.tables import TableRow, read_table
@@ -31,20 +32,23 @@ CLASSES = {
 }
 """Class -> its value in the table."""
 
+ARCHIVES = ("pbf-us1", "pbf_us1", "natalia")
+"""Words in the name of the archive."""
+
 EXAM_PREFIX = "obstetrics exam"
 FRAME_NAME = re.compile(r"cineframe_\d+_.+\.jpe?g", re.IGNORECASE)
 
 
 def find(root: Path) -> Path | None:
-    """Folder with `resume.csv` beside `metadata.csv` or exam folders, at most two levels below the root, or None."""
-    return find_where(root, _holds_dataset)
+    """Folder with `resume.csv` beside `metadata.csv` or exam folders, at most two levels below, or the archive's."""
+    return or_archive(find_where(root, _holds_dataset), root, ARCHIVES)
 
 
 def _holds_dataset(folder: Path) -> bool:
-    if entry(folder, TABLE) is None:
+    if not holds(folder, TABLE):
         return False
     # `resume.csv` alone is too common a name.
-    return entry(folder, EXAM_TABLE) is not None or any(_is_exam(path.name) for path in subfolders(folder))
+    return holds(folder, EXAM_TABLE) or any(_is_exam(path.name) for path in subfolders(folder))
 
 
 def scan(folder: Path) -> SourceScan:
@@ -55,19 +59,22 @@ def scan(folder: Path) -> SourceScan:
 
     Returns:
         One record per frame of `resume.csv`, in table order, present or not. Frames of class `No plane` carry no label.
+        No record and a warning where only the archive is there.
 
     Raises:
         DataError: A table is broken, a frame has no exam, a class is unknown or does not go with its value, or two rows
             of one frame disagree.
     """
-    table = entry(folder, TABLE) or folder / TABLE
+    table = entry(folder, TABLE)
+    if table is None:
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the table {folder / TABLE}. Unpack it there."))
     warnings: list[str] = []
     rows = unique_rows(table, read_table(table, COLUMNS), lambda r: f"{r['studie']}/{_name(r)}", COLUMNS[2:], warnings)
-    exams = {path.name.casefold(): path for path in subfolders(folder, warnings=warnings) if _is_exam(path.name)}
-    files = {exam: list_pictures(path) for exam, path in exams.items()}
+    exams = Files({path.name: path for path in subfolders(folder, warnings=warnings) if _is_exam(path.name)})
+    files = {path: list_pictures(path) for path in exams.values()}
     meta = _exam_meta(folder, warnings)
     records = [_record(folder, row, exams, files, meta) for row in rows]
-    _warn_of_files(folder, exams, files, records, warnings)
+    _warn_of_files(folder, files, records, warnings)
     return SourceScan(records, warnings)
 
 
@@ -101,22 +108,24 @@ def _exam_meta(folder: Path, warnings: list[str]) -> dict[str, dict[str, str]]:
 def _record(
     folder: Path,
     row: TableRow,
-    exams: dict[str, Path],
-    files: dict[str, dict[str, Path]],
+    exams: Files,
+    files: dict[Path, Files],
     meta: dict[str, dict[str, str]],
 ) -> Record:
     exam, name = row["studie"], _name(row)
     _check(row)
-    picture = files.get(exam.casefold(), {}).get(name.casefold())
+    home = exams.find(exam, row.where)
+    picture = None if home is None else files[home].find(name, row.where)
     return Record(
         source=PBF_US1.name,
         record_id=f"{exam}/{name}",
-        picture=picture or exams.get(exam.casefold(), folder / exam) / name,
+        picture=picture or (home or folder / exam) / name,
         group=exam,
         domain=Domain.PHANTOM,
         labels={} if row["class"] == NO_PLANE else {Task.PI: row["class"]},
         is_present=picture is not None,
         where=row.where,
+        listed_as=name,
         meta=meta.get(exam.casefold(), {}),
     )
 
@@ -140,25 +149,12 @@ def _check(row: TableRow) -> None:
         )
 
 
-def _warn_of_files(
-    folder: Path,
-    exams: dict[str, Path],
-    files: dict[str, dict[str, Path]],
-    records: list[Record],
-    warnings: list[str],
-) -> None:
+def _warn_of_files(folder: Path, files: dict[Path, Files], records: list[Record], warnings: list[str]) -> None:
     if not any(files.values()):
-        words = ["pbf", "natalia", "obstetrics", "dataset", "data"]
-        warnings += not_unpacked(folder, words, f"exam folders in {folder}.")[:1]
-    listed: dict[str, set[str]] = {}
-    for record in records:
-        listed.setdefault(record.group.casefold(), set()).add(record.picture.name.casefold())
-    unlisted = [
-        f"{exams[exam].name}/{path.name}"
-        for exam, pictures in files.items()
-        for name, path in pictures.items()
-        if name not in listed.get(exam, set())
-    ]
+        words = ["obstetrics", "dataset", "data"]
+        warnings += not_unpacked(folder, [*ARCHIVES, *words], f"exam folders in {folder}.")[:1]
+    used = {record.picture for record in records}
+    unlisted = [f"{home.name}/{name}" for home, pictures in files.items() for name in pictures.unused(used)]
     warnings += warn_of(folder, unlisted, "frame", f"without a row in {TABLE}; left out.")
 
 

@@ -129,6 +129,7 @@ class Record:
         frame: Index of the frame in a multi-frame file.
         is_present: False when a table lists the picture but the copy on disk lacks it.
         where: What to name in a message about this record (`table.csv row 17`).
+        listed_as: Name, or relative path, by which a table or annotation file names the picture; empty where none does.
         meta: Free facts: sex, age, view, device, operator, centre.
     """
 
@@ -145,7 +146,14 @@ class Record:
     frame: int | None = None
     is_present: bool = True
     where: str = ""
+    listed_as: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def is_in_other_case(self) -> bool:
+        """Whether the file's name differs from the listed one in upper and lower case."""
+        end = self.picture.as_posix()[-len(self.listed_as) :]
+        return end != self.listed_as and end.casefold() == self.listed_as.casefold()
 
     @property
     def is_askable(self) -> bool:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from medvl.errors import DataError
+from medvl.sources.files import Files
 from medvl.sources.listing import counted, warn_of
 from medvl.sources.locate import entry, find_archives, not_unpacked, or_archive
 from medvl.sources.loose_tables import find_table, find_table_folder, read_loose_table
@@ -79,15 +80,18 @@ def scan(folder: Path) -> SourceScan:
     if path is None:
         return SourceScan([], not_unpacked(folder, ARCHIVES, f"the table {folder / TABLES[0]}. Unpack it there."))
     rows = _rows(path)
-    files = _pictures(folder, rows, warnings)
-    headers = {key: _header(files[key]) for key in rows if key in files}
-    _warn_of_headers(headers, files, warnings)
+    files = _pictures(folder, warnings)
+    looked_for = ((name, files.find(_file_name(name), row.where)) for name, row in rows.items())
+    found = {name: picture for name, picture in looked_for if picture is not None}
+    _warn_of_archives(folder, len(found) < len(rows), warnings)
+    headers = {name: _header(path) for name, path in found.items()}
+    _warn_of_headers(headers, found, warnings)
     patients = _patients(headers, warnings)
     records = [
-        _record(name, row, files.get(name), headers.get(name, _Header()), patients.get(name, ""), folder)
+        _record(name, row, found.get(name), headers.get(name, _Header()), patients.get(name, ""), folder)
         for name, row in rows.items()
     ]
-    unlisted = [files[key].name for key in files if key not in rows]
+    unlisted = files.unused({record.picture for record in records})
     warnings += warn_of(folder, unlisted, "picture", f"without a row in {path.name}; left out.")
     return SourceScan(records, warnings)
 
@@ -127,8 +131,12 @@ def _mask(code: str, name: str, where: str) -> Runs:
     return runs
 
 
-def _pictures(folder: Path, rows: Mapping[str, _Labelled], warnings: list[str]) -> dict[str, Path]:
-    """Picture id -> file, from all picture folders of the copy."""
+def _file_name(name: str) -> str:
+    return f"{name}.dcm"
+
+
+def _pictures(folder: Path, warnings: list[str]) -> Files:
+    """Pictures of all picture folders of the copy."""
     files: dict[str, Path] = {}
     links: list[str] = []
     for name in PICTURE_FOLDERS:
@@ -139,17 +147,19 @@ def _pictures(folder: Path, rows: Mapping[str, _Labelled], warnings: list[str]) 
             below.sort()
             links += [folder_name for folder_name in below if os.path.islink(os.path.join(place, folder_name))]
             for file_name in sorted(names):
-                stem, ending = os.path.splitext(file_name)
-                if ending.casefold() == ".dcm" and not file_name.startswith("."):
-                    files.setdefault(stem, Path(place, file_name))
+                if file_name.casefold().endswith(".dcm") and not file_name.startswith("."):
+                    files.setdefault(file_name, Path(place, file_name))
     warnings += warn_of(folder, links, "folder", "linked and not followed; copy the pictures there.")
+    return Files(files)
+
+
+def _warn_of_archives(folder: Path, are_pictures_absent: bool, warnings: list[str]) -> None:
     archives = find_archives(folder, ["images"], depth=0)
-    if archives and any(key not in files for key in rows):
+    if archives and are_pictures_absent:
         warnings.append(
             f"{folder}: pictures are absent and {archives[0].name} lies there; "
             f"unpack it to one of the folders {', '.join(PICTURE_FOLDERS)} if it is not unpacked yet."
         )
-    return files
 
 
 def _header(path: Path) -> _Header:
@@ -202,13 +212,14 @@ def _record(name: str, row: _Labelled, path: Path | None, header: _Header, patie
     return Record(
         source=SIIM_ACR.name,
         record_id=name,
-        picture=path or folder / PICTURE_FOLDERS[0] / f"{name}.dcm",
+        picture=path or folder / PICTURE_FOLDERS[0] / _file_name(name),
         group=patient or name,
         domain=Domain.CLINICAL,
         findings={LABEL: not row.is_negative},
         structures=structures,
         is_present=path is not None,
         where=row.where,
+        listed_as=_file_name(name),
         meta=meta,
     )
 

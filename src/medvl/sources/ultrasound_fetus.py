@@ -11,8 +11,9 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
+from medvl.sources.files import Files
 from medvl.sources.listing import warn_of
-from medvl.sources.locate import entry, find_where, list_pictures, not_unpacked, subfolders
+from medvl.sources.locate import entries, entry, find_where, holds, list_pictures, not_unpacked, or_archive, subfolders
 from medvl.sources.record import Domain, Record, Source, SourceScan, Split, Task
 
 TABLE = "FetusDataset.csv"
@@ -28,20 +29,24 @@ PARTS = (*SPLITS, UNSPLIT)
 NESTINGS = ("Data", "Data/Data", "Ultrasound Fetus Dataset/Data", "Ultrasound Fetus Dataset/Data/Data")
 """Where the folders of pictures may lie below a folder that is looked at, besides itself."""
 
+ARCHIVES = ("ultrasound fetus", "ultrasound_fetus", "ultrasound-fetus")
+"""Words in the name of the archive."""
+
 SUBJECT_NAME = re.compile(r"(?P<subject>\d+)_\d?HC", re.IGNORECASE)
 """HC18's names, which some pictures carry: repeats of a subject differ in one digit only."""
 
 
 def find(root: Path) -> Path | None:
-    """Folder that holds the published folders, known by its table or by a name with `fetus`, or None."""
+    """Folder that holds the published folders, known by its table or by a name with `fetus`, or the archive's."""
     found = find_where(root, lambda folder: _home(folder, root.absolute()) is not None)
-    return None if found is None else _home(found, root.absolute())
+    return or_archive(None if found is None else _home(found, root.absolute()), root, ARCHIVES)
 
 
 def _home(folder: Path, root: Path) -> Path | None:
-    places = [folder] + [place for nesting in NESTINGS if (place := entry(folder, nesting)) is not None]
-    places = [place for place in places if place.resolve().is_relative_to(root.resolve())]
-    with_table = [place for place in places if entry(place, TABLE) is not None]
+    places = [folder] + [place for nesting in NESTINGS for place in entries(folder, nesting)]
+    homes = (folder.resolve(), root.resolve())
+    places = [place for place in places if any(place.resolve().is_relative_to(home) for home in homes)]
+    with_table = [place for place in places if holds(place, TABLE)]
     with_pictures = [place for place in places if _has_classes(place)]
     # Other datasets have folders train/benign too; without the table only a name tells them apart.
     named = [place for place in with_pictures if _is_named(place, folder, root)]
@@ -49,8 +54,7 @@ def _home(folder: Path, root: Path) -> Path | None:
 
 
 def _has_classes(place: Path) -> bool:
-    parts = [part for name in PARTS if (part := entry(place, name)) is not None]
-    return any(entry(part, name) is not None for part in parts for name in CLASSES)
+    return any(holds(place, f"{part}/{name}") for part in PARTS for name in CLASSES)
 
 
 def _is_named(place: Path, folder: Path, root: Path) -> bool:
@@ -67,6 +71,8 @@ def scan(folder: Path) -> SourceScan:
     Returns:
         One record per picture, folder by folder in name order. The label is the name of its folder.
     """
+    if not holds(folder, TABLE) and not _has_classes(folder):
+        return SourceScan([], not_unpacked(folder, ARCHIVES, f"the folders {', '.join(SPLITS)}."))
     warnings: list[str] = []
     records = [r for part, side in SPLITS.items() for r in _scan_part(folder, part, side, warnings)]
     unsplit = _scan_part(folder, UNSPLIT, None, warnings)
@@ -88,14 +94,14 @@ def _scan_part(folder: Path, part: str, side: Split | None, warnings: list[str])
     home = entry(folder, part)
     if home is None:
         return []
-    places = {path.name.casefold(): path for path in subfolders(home, folder, warnings)}
-    unknown = [path.name for name, path in places.items() if name not in CLASSES]
+    places = Files({path.name: path for path in subfolders(home, folder, warnings)})
+    found = {name: place for name in CLASSES if (place := places.find(name, str(home))) is not None}
+    unknown = places.unused(set(found.values()))
     warnings += warn_of(home, unknown, "folder", "that the dataset does not have; left out.")
     return [
         _record(part, name, path, side)
-        for name in CLASSES
-        if name in places
-        for path in list_pictures(places[name]).values()
+        for name, place in found.items()
+        for path in list_pictures(place).values()
         if not path.stem.casefold().endswith(ANNOTATION_ENDING)
     ]
 

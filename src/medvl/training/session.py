@@ -2,36 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import torch
 
-from medvl.answering.letters import answer_all
 from medvl.answering.prediction import Prediction, Scoring
 from medvl.answering.store import AnswerStore
-from medvl.batching.collator import Batch
 from medvl.batching.picture_control import PictureControl
 from medvl.benchmark.item import Item
 from medvl.config.schema import EntryConfig
 from medvl.errors import ConfigError
 from medvl.sources.record import Split
+from medvl.training.askers import Asker, Questions
 from medvl.training.results import metrics_of, write_answers
-
-
-class Questions(Protocol):
-    """Where the items of a split and their batches come from (a DataModule)."""
-
-    def items(self, split: Split) -> list[Item]:
-        """Items of a split."""
-
-    def question_loader(
-        self, split: Split, control: PictureControl | None = None, items: list[Item] | None = None
-    ) -> Iterable[Batch]:
-        """Question batches of a split, in the order of its items, or of some of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,68 +43,65 @@ class Evaluation:
 
 
 def ask(
-    model: Any,
+    asker: Asker,
     questions: Questions,
     split: Split,
-    letter_ids: dict[str, int],
     fingerprints: dict[str, str],
     progress: Callable[[int, int], None] | None = None,
     control: PictureControl | None = None,
     answers: Path | None = None,
 ) -> Evaluation:
-    """Ask a model all questions of a split.
+    """Ask all questions of a split.
 
     Answers are kept as they come when there is a place for them, and questions that were answered before in the very
     same way are not asked again.
 
     Args:
-        model: The model, on its device.
+        asker: Whom, and how.
         questions: The benchmark's questions.
         split: Which of them.
-        letter_ids: Letter -> token id at the answer position.
         fingerprints: What the figures are made from.
         progress: Called with (items answered, items in all).
         control: What stands in the place of the pictures; None shows them.
         answers: Folder of kept answers; None keeps none.
     """
     items = questions.items(split)
-    device = next(model.parameters()).device
     shown = {} if control is None else {"picture_control": str(control)}
-    store = _store(answers, fingerprints | shown, control)
+    prints = fingerprints | asker.about | shown
+    store = _store(answers, asker.scoring, prints, control)
     if store is None:
         report = None if progress is None else lambda done: progress(done, len(items))
-        loader = questions.question_loader(split, control)
-        predictions, notes = answer_all(model, loader, letter_ids, device, report), []
+        predictions, notes = asker.answer(questions, split, control, items, report, None), []
     else:
         keys = [item.fingerprint() for item in items]
         known = store.answers(keys)
         # Two items may ask the same: it is asked once.
         asked = list({key: item for key, item in zip(keys, items, strict=True) if key not in known}.values())
         report = None if progress is None else lambda done: progress(len(items) - len(asked) + done, len(items))
-        loader = questions.question_loader(split, control, asked) if asked else ()
-        found = answer_all(model, loader, letter_ids, device, report, store.add)
+        found = asker.answer(questions, split, control, asked, report, store.add) if asked else []
         by_key = known | {answer.item_fingerprint: answer for answer in found}
         predictions = [replace(by_key[key], item_id=item.item_id) for key, item in zip(keys, items, strict=True)]
         notes = [
             f"kept answers {name} could not be read; their questions were asked again" for name in store.unreadable
         ]
-    return Evaluation(items, predictions, metrics_of(items, predictions, fingerprints | shown), notes)
+    return Evaluation(items, predictions, metrics_of(items, predictions, prints), notes)
 
 
-def _store(folder: Path | None, fingerprints: dict[str, str], control: PictureControl | None) -> AnswerStore | None:
+def _store(
+    folder: Path | None, scoring: Scoring, fingerprints: dict[str, str], control: PictureControl | None
+) -> AnswerStore | None:
     """Kept answers of one way of asking. None for shuffled pictures, where an answer depends on all other items."""
     if folder is None or control is PictureControl.SHUFFLED:
         return None
     # An item says itself which pixels, question and options it has; in which benchmark it stands changes no answer.
     asking = {name: value for name, value in fingerprints.items() if name != "benchmark"}
-    return AnswerStore(folder, asking | {"scoring": str(Scoring.LETTER)})
+    return AnswerStore(folder, asking | {"scoring": str(scoring)})
 
 
 def ask_controls(
-    model: Any,
+    asker: Asker,
     questions: Questions,
     split: Split,
-    letter_ids: dict[str, int],
     fingerprints: dict[str, str],
     controls: Sequence[str],
     folder: Path,
@@ -127,10 +111,9 @@ def ask_controls(
     """Ask the questions of a split again under each control, and write the answers to `folder/CONTROL`.
 
     Args:
-        model: The model, on its device.
+        asker: Whom, and how.
         questions: The benchmark's questions.
         split: Which of them.
-        letter_ids: Letter -> token id at the answer position.
         fingerprints: What the figures are made from.
         controls: Values of `PictureControl`.
         folder: Where the answers go, a folder each.
@@ -144,7 +127,7 @@ def ask_controls(
     for name in controls:
         label = f"{name.replace('_', ' ')} on {split}"
         report = None if progress is None else partial(progress, label)
-        asked = ask(model, questions, split, letter_ids, fingerprints, report, PictureControl(name), answers)
+        asked = ask(asker, questions, split, fingerprints, report, PictureControl(name), answers)
         asked.write(folder / name)
         found[name] = asked.metrics
     return found

@@ -3,6 +3,7 @@
 import io
 import os
 import pickle
+import re
 import shutil
 import subprocess
 import sys
@@ -12,15 +13,18 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from rich.console import Console
 
 from medvl.benchmark.build import Recipe, build_benchmark
+from medvl.benchmark.store import Benchmark, read_benchmark
+from medvl.cli.looking import sources_command
 from medvl.config.schema import BenchmarkConfig
 from medvl.errors import DataError
 from medvl.sources.registry import SOURCES
 
 SOURCE_GENERATORS = {
     "fetal_planes_db": "fetal_planes",
-    **{name: name for name in ("hc18", "fpus23", "head_biometry", "fass", "focus")},
+    **{name: name for name in ("hc18", "fpus23", "head_biometry", "fass", "focus", "chestxray14")},
 }
 """Sources with small miniatures -> what their generator in tests/fixtures is called after."""
 THALAMIC = "Trans-thalamic/Trans-thalamic"
@@ -63,13 +67,20 @@ def copy(written, tmp_path):
     return lambda name: shutil.copytree(written[name], tmp_path / "root" / name)
 
 
-def refusal(folder: Path) -> str:
-    """The message of a build that must fail and leave nothing but what was read of whole pictures."""
-    root = folder.parent
-    out = root.parent / "out"
+def built_from(folder: Path, name: str = "built") -> Benchmark:
+    """The benchmark of one source; `name` keeps two of them apart."""
+    return build_benchmark(
+        Recipe("b", folder.parent, [SOURCES[folder.name]], BenchmarkConfig()), folder.parents[1] / "out" / name
+    )
+
+
+def refusal(folder: Path, before: Benchmark | None = None) -> str:
+    """The message of a build that must fail, and leave what was built before and what was read of whole pictures."""
     with pytest.raises(DataError) as caught:
-        build_benchmark(Recipe("b", root, [SOURCES[folder.name]], BenchmarkConfig()), out / "built")
-    assert [path.name for path in out.glob("*") if not path.name.startswith("readings.sqlite")] == []
+        built_from(folder)
+    out = folder.parents[1] / "out"
+    left = [path for path in out.glob("*") if not path.name.startswith("readings.sqlite")]
+    assert [read_benchmark(path) for path in left] == ([] if before is None else [before])
     return str(caught.value)
 
 
@@ -200,6 +211,145 @@ def test_a_broken_table_is_refused_with_its_row(copy, change, found):
     table = folder / "FETAL_PLANES_DB_data.csv"
     table.write_text("\n".join(change(table.read_text().rstrip("\n").split("\n"))) + "\n")
     assert f"FETAL_PLANES_DB_data.csv{found}" in refusal(folder)
+
+
+FETAL_TABLE, CHEST_TABLE = "FETAL_PLANES_DB_data.csv", "Data_Entry_2017_v2020.csv"
+
+
+def delimited(delimiter: str):
+    return lambda text: text.replace(";" if ";" in text else ",", delimiter)
+
+
+@pytest.mark.parametrize(("name", "table"), [("fetal_planes_db", FETAL_TABLE), ("chestxray14", CHEST_TABLE)])
+def test_a_table_as_a_spreadsheet_or_windows_writes_it_gives_the_same_bytes(copy, name, table):
+    path = copy(name) / table
+    text = path.read_text()
+    expected = (built_from(path.parent, "as published").folder / "items.parquet").read_bytes()
+    for number, (change, encoding) in enumerate(
+        [
+            (delimited(","), "utf-8"),
+            (delimited(";"), "utf-8-sig"),
+            (delimited("\t"), "latin-1"),
+            (lambda text: text.replace("\n", "\r\n"), "utf-16"),
+            (
+                lambda text: text.replace("\nPatient", "\nImages\\Patient").replace("\n0", "\nC:\\nih\\images\\0"),
+                "utf-8",
+            ),
+        ]
+    ):
+        path.write_bytes(change(text).encode(encoding))
+        assert (built_from(path.parent, f"{number}").folder / "items.parquet").read_bytes() == expected
+
+
+def test_a_letter_in_latin_1_or_utf_8_is_the_same_letter(copy):
+    path = copy("fetal_planes_db") / FETAL_TABLE
+    text = path.read_text().replace("Op. 1", "Op. J\u00f6")
+    for encoding in ("utf-8", "latin-1", "utf-8-sig", "utf-16"):
+        path.write_bytes(text.encode(encoding))
+        assert "Op. J\u00f6" in {item.meta["operator"] for item in built_from(path.parent).items}
+
+
+def test_names_in_another_case_are_read_and_counted(copy):
+    folder = copy("fetal_planes_db")
+    expected = {item.item_id for item in built_from(folder).items}
+    picture = folder / PICTURES[folder.name]
+    picture.rename(picture.with_name(picture.name.upper()))
+    built = built_from(folder)
+    assert {item.item_id for item in built.items} == expected
+    assert built.card["sources"][folder.name]["reading"]["name in other case"] == 1
+    picture.with_name(picture.name.lower()).write_bytes(b"another")
+    message = refusal(folder, built)
+    names = (picture.with_name(picture.name.upper()), picture.with_name(picture.name.lower()))
+    assert message.startswith(f"fetal_planes_db: {LISTED_IN[folder.name]}: expected one {picture.name}, found ")
+    assert all(str(name) in message for name in names)
+
+
+def test_pictures_that_no_row_names_are_left_out_and_named(copy):
+    folder = copy("fetal_planes_db")
+    items = built_from(folder).items
+    shutil.copy(folder / PICTURES[folder.name], folder / "Images" / "Patient00099_Plane1_1_of_1.png")
+    built = built_from(folder)
+    assert built.items == items
+    (warning,) = built.card["sources"][folder.name]["warnings"]
+    assert f"1 picture (Patient00099_Plane1_1_of_1.png) without a row in {FETAL_TABLE}; left out." in warning
+
+
+def test_boxes_under_one_visual_patch_are_asked_about_and_named(copy):
+    folder = copy("fpus23")
+    items = built_from(folder).items
+    path = folder / ANNOTATIONS
+    path.write_text(path.read_text().replace('xbr="30.00" ybr="20.00"', 'xbr="2.50" ybr="3.50"', 1))
+    built = built_from(folder)
+    assert len(built.items) == len(items)
+    (warning,) = [w for w in built.card["sources"]["fpus23"]["warnings"] if "visual patch" in w]
+    assert warning.startswith(
+        "1 structure (stream_hdvf_aroundlegs_v/frame_000002.png legs) with a box under one visual"
+    )
+
+
+ARCHIVES = {
+    "fetal_planes_db": "FETAL_PLANES_ZENODO.zip",
+    "fpus23": "FPUS23_Dataset.zip",
+    "african_planes": "Zenodo_dataset.tar.xz",
+    "pbf_us1": "NatalIA PBF-US1.zip",
+    "ultrasound_fetus": "Ultrasound Fetus Dataset.zip",
+    "fetus_framework": "Dataset for Fetus Framework.zip",
+    "hc18": "HC18.zip",
+    "fass": "Fetal Abdominal Structures Segmentation Dataset Using Ultrasonic Images.zip",
+    "focus": "FOCUS-dataset.zip",
+    "head_biometry": "Trans-thalamic.zip",
+    "psfhs": "PSFHS.zip",
+    "fh_ps_aop": "Pubic Symphysis-Fetal Head Segmentation and Angle of Progression.zip",
+    "jnu_ifm": "JNU-IFM.7z",
+    "acouslic_ai": "acouslic-ai-train-set.zip",
+    "iugc2024": "IUGC2024.rar",
+    "chestxray14": "images_001.tar.gz",
+    "siim_acr": "siim-acr-pneumothorax-segmentation.zip",
+}
+
+
+@pytest.mark.parametrize("name", [name for name in SOURCES if name != "demo"])
+def test_an_archive_that_is_not_unpacked_is_named_by_its_source_and_no_other(tmp_path, name):
+    archive = tmp_path / "root" / "downloads" / ARCHIVES[name]
+    archive.parent.mkdir(parents=True)
+    archive.write_bytes(b"PK")
+    with pytest.raises(DataError) as caught:
+        build_benchmark(Recipe("b", tmp_path / "root", list(SOURCES.values()), BenchmarkConfig()), tmp_path / "out")
+    named = [line for line in str(caught.value).split("\n") if f"{ARCHIVES[name]} is not unpacked: expected " in line]
+    assert [line.split(":")[0].strip() for line in named] == [name]
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_dataset_that_is_a_link_out_of_the_root_is_refused_with_source_link_and_target(written, tmp_path):
+    folder = tmp_path / "root" / "hc18"
+    folder.parent.mkdir()
+    folder.symlink_to(written["hc18"])
+    said = (
+        f"{folder}: expected a dataset below {folder.parent}, found a link that leads out of it, to {written['hc18']}."
+    )
+    assert refusal(folder).startswith(f"hc18: {said} Copy the folder there")
+    with pytest.raises(DataError, match=re.escape(said)):
+        sources_command(Console(file=io.StringIO()), folder.parent)
+
+
+@pytest.mark.parametrize(
+    ("name", "part"),
+    [
+        ("hc18", PICTURES["hc18"]),
+        ("hc18", MASKS["hc18"]),
+        ("hc18", "training_set"),
+        ("fass", "ARRAY_FORMAT/P01_IMG1.npy"),
+        ("fetal_planes_db", "Images"),
+    ],
+)
+def test_a_part_of_a_dataset_that_is_a_link_out_of_the_root_is_refused(copy, tmp_path, name, part):
+    folder = copy(name)
+    (folder / part).rename(tmp_path / "elsewhere")
+    (folder / part).symlink_to(tmp_path / "elsewhere")
+    message = refusal(folder)
+    assert f"  {name}" in message
+    assert f"{folder / part}" in message
+    assert f"expected a file below {folder.parent}, found a link that leads out of it. Copy the file there." in message
 
 
 @pytest.mark.slow

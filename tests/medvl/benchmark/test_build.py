@@ -223,9 +223,9 @@ def test_a_broken_picture_is_refused_by_name_unless_skipped_and_listed(root, tmp
 @pytest.mark.parametrize(
     ("change", "says"),
     [
-        ({"labels": {Task.PI: "four chamber"}}, r"PI: 'four chamber' \(1 x\)"),
-        ({"group": " "}, r"table\.csv row 2: no group id"),
-        ({"name": "Patient0000_b"}, r"1 record ids stand for several pictures each, the first is s/Patient0000_b"),
+        ({"labels": {Task.PI: "four chamber"}}, r"s: labels .*PI: 'four chamber' \(1 x, first in table\.csv row 2\)"),
+        ({"group": " "}, r"s, table\.csv row 2: no group id"),
+        ({"name": "Patient0000_b"}, r"s: .* Patient0000_b twice \(table\.csv row 2 and table\.csv row 3\)\. Remove"),
     ],
 )
 def test_faults_of_a_source_stop_the_build_and_leave_nothing(root, tmp_path, change, says):
@@ -409,4 +409,5 @@ def test_real_layouts_build_together(tmp_path, mini_hc18, mini_fetal_planes):
 def test_real_samples_build(tmp_path, shared_data):
     built = build_benchmark(recipe_of(shared_data, HC18, FETAL_PLANES_DB), tmp_path / "built")
     assert built.items
+    assert built.card["leaks"] == []
     assert all(len(sides) == 1 for sides in sides_of(built).values())

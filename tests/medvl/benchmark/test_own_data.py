@@ -201,5 +201,5 @@ def test_the_name_of_a_source_is_refused(root, tmp_path):
 
 
 def test_data_that_are_not_there_are_an_error_though_others_are(root, tmp_path):
-    with pytest.raises(DataError, match=r"own data 'detector', path: expected the folder .*olo, found nothing"):
+    with pytest.raises(DataError, match=r"detector: path: expected the folder .*olo, found nothing"):
         prepare_benchmark(config(root, tmp_path, COCO, {**YOLO, "path": "olo"}))

@@ -10,8 +10,10 @@ from drawn_source import Shot, drawn_source
 from PIL import Image
 
 from medvl.benchmark.build import Recipe, build_benchmark
+from medvl.benchmark.near import near_pairs, signature_of
 from medvl.config.schema import BenchmarkConfig
 from medvl.imaging.reading import read_picture
+from medvl.sources.demo.dataset import write_demo_dataset
 from medvl.sources.record import Split, Task
 
 # The changes that are measured are the changes that are planted.
@@ -68,6 +70,18 @@ def test_a_changed_copy_on_the_other_side_is_found_however_it_was_changed(drawn,
     assert built.card["sources"]["s"]["leaked"] == len(PLANTED) + 1
     kinds = [leak["kind"] for leak in built.card["leaks"]]
     assert (kinds.count("identical"), kinds.count("near")) == (1, len(PLANTED))
+
+
+@pytest.mark.slow
+def test_of_many_planted_leaks_at_least_99_in_100_are_found_and_different_patients_are_never_taken_for_copies(tmp_path):
+    write_demo_dataset(tmp_path, patients=40)
+    paths = sorted((tmp_path / "pictures").iterdir())
+    pictures, patients = [read_picture(path) for path in paths], [path.stem.split("_")[0] for path in paths]
+    originals = [signature_of(pixels) for pixels in pictures]
+    assert len(pictures) > 200
+    for change in PLANTED:
+        assert measured.share_found(originals, pictures, measured.CHANGES[change]) >= 0.99, change
+    assert near_pairs(originals, group=patients) == []
 
 
 @pytest.mark.parametrize("spelling", ["p007 ", "P_7", "P 07"])

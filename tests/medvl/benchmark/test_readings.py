@@ -110,6 +110,16 @@ def test_items_of_a_build_that_was_interrupted_and_goes_on_are_the_same_bytes(bu
     assert len(counted) == 0 < everything
 
 
+def test_a_second_build_reads_only_the_picture_that_changed(build_in, mini_fetal_planes, counted):
+    first = build_in("one")
+    counted.clear()
+    assert build_in("one") == first
+    assert counted == []
+    draw(mini_fetal_planes / "Images" / "Patient00001_Plane5_1_of_1.png", 77)
+    assert build_in("one") != first
+    assert counted == ["Patient00001_Plane5_1_of_1"]
+
+
 def test_a_broken_picture_is_not_kept(records, tmp_path):
     database = tmp_path / "readings.sqlite"
     whole = records[0].picture.read_bytes()

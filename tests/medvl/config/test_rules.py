@@ -96,3 +96,29 @@ def test_what_is_trained_must_make_sense(changes, message):
 def test_a_part_may_be_trained_in_full_without_an_adapter():
     model = {**BASE["model"], "train_parts": ["projector"]}
     assert problems(lora={"parts": []}, model=model, optim={"part_lr": {"projector": 1e-5}}) == []
+
+
+def test_training_compares_by_letter_scoring_and_says_how_to_get_replies():
+    (problem,) = problems(eval={"scoring": "generation"})
+    assert "python evaluate.py adapter=outputs/latest/adapter eval.scoring=generation" in problem
+    assert rule_problems(EvaluateConfig.model_validate({**BASE, "eval": {"scoring": "generation"}})) == []
+
+
+HERE = {"name": "lab", "base_url": "http://localhost:8000/v1", "model": "m"}
+AWAY = {**HERE, "base_url": "https://lab.example/v1"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"endpoint": HERE}, None),
+        ({"endpoint": AWAY, "privacy": {"images": True}}, None),
+        ({"endpoint": AWAY}, "say privacy.images=true"),
+        ({"endpoint": HERE, "adapter": "a"}, "adapter and endpoint are both set"),
+        ({"endpoint": HERE, "eval": {"scoring": "generation"}}, "eval.scoring=generation is for models on this"),
+    ],
+)
+def test_a_server_is_asked_in_its_own_way_and_gets_pictures_only_where_they_may_leave(changes, message):
+    found = rule_problems(EvaluateConfig.model_validate({**BASE, **changes}))
+    assert len(found) == (message is not None)
+    assert message is None or message in found[0]

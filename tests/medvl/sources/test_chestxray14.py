@@ -1,5 +1,6 @@
 import gzip
 import shutil
+from collections import Counter
 
 import pytest
 from mini_chestxray14 import (
@@ -16,6 +17,7 @@ from mini_chestxray14 import (
 from medvl.errors import DataError
 from medvl.sources import chestxray14
 from medvl.sources.chestxray14 import CHESTXRAY14
+from medvl.sources.loose_tables import read_loose_table
 from medvl.sources.record import Domain, Split
 
 TABLE = "Data_Entry_2017_v2020.csv"
@@ -347,6 +349,11 @@ def test_the_real_table_has_its_published_counts(real):
     assert sum(record.meta["age"] == "0" for record in real.records) == 14
     assert sum(record.is_present for record in real.records) == 9
     assert real.warnings == []
+
+
+def test_the_real_table_has_eleven_columns_in_every_row(shared_data):
+    table = read_loose_table(shared_data / "nih_chestxray14" / f"{TABLE}.gz", ["Image Index"])
+    assert Counter(len(fields) for _, fields in table.rows) == {11: 112_120}
 
 
 def test_the_real_boxes_have_their_published_counts(real):

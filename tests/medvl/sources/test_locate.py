@@ -8,6 +8,7 @@ from medvl.sources.locate import (
     find_folder,
     find_inside,
     find_where,
+    holds,
     list_files,
     list_pictures,
     not_unpacked,
@@ -50,14 +51,51 @@ def test_of_several_copies_the_highest_and_then_the_first_by_name_is_taken(tmp_p
     assert find_folder(tmp_path, ["table.csv"]) == tmp_path / "b"
 
 
-def test_links_out_of_the_root_are_not_followed_and_links_within_are(tmp_path):
+def test_links_within_the_root_are_followed(tmp_path):
     root = tmp_path / "root"
-    put(tmp_path, "outside/table.csv")
     put(root, "z/y/deep/table.csv")
-    (root / "link").symlink_to(tmp_path / "outside")
-    assert find_folder(root, ["table.csv"]) is None
     (root / "near").symlink_to(root / "z" / "y" / "deep")
     assert find_folder(root, ["table.csv"]) == root / "near"
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A root without a dataset, and a dataset beside it."""
+    put(tmp_path, "disk/hc18/table.csv", "root/other/notes.txt")
+    return tmp_path / "disk"
+
+
+@pytest.mark.parametrize(
+    ("link", "target"), [("hc18", "hc18"), ("all", "."), ("data/hc18", "hc18")], ids=["dataset", "above it", "deeper"]
+)
+def test_a_dataset_behind_a_link_out_of_the_root_is_refused_with_link_and_target(outside, tmp_path, link, target):
+    root, target = tmp_path / "root", (outside / target).resolve()
+    (root / link).parent.mkdir(exist_ok=True)
+    (root / link).symlink_to(target)
+    for find in (lambda: find_folder(root, ["table.csv"]), lambda: find_any(root, ["new.csv", "table.csv"])):
+        with pytest.raises(DataError) as caught:
+            find()
+        assert str(caught.value) == (
+            f"{root / link}: expected a dataset below {root}, found a link that leads out of it, to {target}. Copy the "
+            f"folder there in place of the link, or make {target.parent} the data root."
+        )
+        assert find_folder(target.parent, ["table.csv"]) is not None
+
+
+def test_links_out_of_the_root_do_no_harm_where_the_dataset_lies_in_it_or_not_behind_them(outside, tmp_path):
+    root = tmp_path / "root"
+    (root / "a").symlink_to(outside / "hc18")
+    assert find_folder(root, ["other.csv"]) is None
+    (root / ".hidden").symlink_to(outside / "hc18")
+    (root / "gone").symlink_to(tmp_path / "nowhere")
+    put(root, "z/hc18/table.csv")
+    assert find_folder(root, ["table.csv"]) == find_any(root, ["new.csv", "table.csv"]) == root / "z" / "hc18"
+
+
+def test_what_lies_too_deep_behind_a_link_is_not_looked_for(outside, tmp_path):
+    put(outside, "a/b/table.csv")
+    (tmp_path / "root" / "other" / "link").symlink_to(outside / "a")
+    assert find_folder(tmp_path / "root", ["table.csv"]) is None
 
 
 def test_the_root_itself_may_be_a_link(tmp_path):
@@ -157,7 +195,8 @@ def test_links_are_followed_inside_and_named_where_they_lead_out(tree, tmp_path)
     assert [f"{tree / 'c'} is a link out of the dataset" in warning for warning in warnings] == [True]
     assert subfolders(tree / "a", within=tree) == [tree / "a" / "link"]
     assert subfolders(tree / "a" / "absent") == []
-    assert find_where(tree, lambda folder: folder.name == "c") is None
+    with pytest.raises(DataError, match=rf"{tree / 'c'}: expected a dataset below .*, to {tmp_path / 'elsewhere'}\."):
+        find_where(tree, lambda folder: folder.name == "c")
 
 
 def test_pictures_are_known_by_any_case_of_their_ending_and_must_be_there(tree):
@@ -171,11 +210,21 @@ def test_pictures_are_known_by_any_case_of_their_ending_and_must_be_there(tree):
 def test_an_entry_prefers_its_exact_name(tmp_path):
     put(tmp_path, "A.png", "a.png")
     assert entry(tmp_path, "a.png") == tmp_path / "a.png"
-    assert entry(tmp_path, "A.PNG") == tmp_path / "A.png"
+    assert entry(tmp_path, "A.png") == tmp_path / "A.png"
     assert entry(tmp_path, "b.png") is None
+    with pytest.raises(DataError, match=rf"{tmp_path}: expected one A\.PNG, found .*/A\.png and .*/a\.png"):
+        entry(tmp_path, "A.PNG")
 
 
-def test_files_are_listed_by_lower_case_name_without_hidden_ones(tmp_path):
+def test_whether_an_entry_is_there_does_not_depend_on_case_or_on_how_many_there_are(tmp_path):
+    put(tmp_path, "Labels/a.txt", "labels/Train.csv", "x")
+    assert holds(tmp_path, "LABELS/train.CSV")
+    assert holds(tmp_path, "LABELS")
+    assert not holds(tmp_path, "labels/b.txt")
+    assert not holds(tmp_path, "x/y")
+
+
+def test_files_are_listed_by_name_without_hidden_ones(tmp_path):
     put(tmp_path, "B.PNG", "a.png", "._a.png")
-    assert list(list_files(tmp_path).items()) == [("b.png", tmp_path / "B.PNG"), ("a.png", tmp_path / "a.png")]
+    assert list(list_files(tmp_path).items()) == [("B.PNG", tmp_path / "B.PNG"), ("a.png", tmp_path / "a.png")]
     assert list_files(tmp_path / "none") == {}

@@ -1,6 +1,7 @@
 import pytest
 from mini_symphysis_head import FH_PS_AOP_FOLDER, write_pairs
 
+from medvl.errors import DataError
 from medvl.sources.record import MaskFile
 from medvl.sources.symphysis_head import find_pairs, scan_pairs
 
@@ -27,11 +28,13 @@ def test_names_above_the_data_root_say_nothing(tmp_path):
     assert find_pairs(tmp_path / "psfhs" / "root", "fh_ps_aop") == home
 
 
-def test_a_link_out_of_the_root_is_not_followed(tmp_path):
+def test_a_link_out_of_the_root_is_refused_for_the_dataset_behind_it(tmp_path):
     write_pairs(tmp_path / "outside", (3744,))
     (tmp_path / "root").mkdir()
     (tmp_path / "root" / "PSFHS").symlink_to(tmp_path / "outside")
-    assert find_pairs(tmp_path / "root", "psfhs") is None
+    with pytest.raises(DataError, match=r"root/PSFHS: expected a dataset .* a link that leads out of it"):
+        find_pairs(tmp_path / "root", "psfhs")
+    assert find_pairs(tmp_path / "root", "fh_ps_aop") is None
 
 
 def test_groups_are_runs_of_numbers_and_do_not_depend_on_what_is_there(tmp_path):

@@ -6,6 +6,7 @@ from mini_ultrasound_fetus import PICTURES, write_mini_ultrasound_fetus
 
 from medvl.benchmark.groups import normalise_group
 from medvl.benchmark.split import official_split_problem
+from medvl.errors import DataError
 from medvl.imaging.reading import read_picture
 from medvl.sources.record import Domain, Split, Task
 from medvl.sources.ultrasound_fetus import ULTRASOUND_FETUS
@@ -123,11 +124,18 @@ def test_other_datasets_of_normal_benign_and_malignant_pictures_are_not_taken_fo
     assert ULTRASOUND_FETUS.find(breast) is None
 
 
-def test_a_folder_that_is_a_link_out_of_the_root_is_not_taken(folder, tmp_path):
+def test_folders_of_others_that_differ_in_case_do_no_harm(tmp_path):
+    for name in ("DATA", "data", "TRAIN", "train"):
+        (tmp_path / name).mkdir()
+    assert ULTRASOUND_FETUS.find(tmp_path) is None
+
+
+def test_a_folder_that_is_a_link_out_of_the_root_is_refused(folder, tmp_path):
     root = tmp_path / "other" / "fetus"
     root.mkdir(parents=True)
     (root / "Data").symlink_to(folder.parent)
-    assert ULTRASOUND_FETUS.find(root) is None
+    with pytest.raises(DataError, match=r"fetus/Data: expected a dataset .* a link that leads out of it"):
+        ULTRASOUND_FETUS.find(root)
 
 
 def test_the_real_samples_of_other_datasets_are_not_taken_for_it(shared_data):

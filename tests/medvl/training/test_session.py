@@ -6,11 +6,11 @@ import pytest
 import torch
 
 from medvl.batching.picture_control import PictureControl
-from medvl.batching.prompt import answer_tokens
 from medvl.config.schema import LoraConfig
 from medvl.errors import ConfigError
 from medvl.models.adapter import attach_adapter, without_adapter
 from medvl.sources.record import Split
+from medvl.training.askers import by_letter
 from medvl.training.session import ask, choose_device
 
 PRINTS = {"benchmark": "x", "base": "b", "processor": "p", "prompt": "q", "dtype": "float32"}
@@ -44,8 +44,8 @@ def questions(demo_data, tiny_base, monkeypatch):
 
 
 def asked(base, questions, folder, prints=PRINTS, control=None):
-    letters = answer_tokens(base.processor).letter_ids
-    return ask(base.model, questions, Split.TEST, letters, prints, control=control, answers=folder)
+    asker = by_letter(base.model, base.processor)
+    return ask(asker, questions, Split.TEST, prints, control=control, answers=folder)
 
 
 def bare(evaluation):
@@ -144,11 +144,10 @@ def test_with_shuffled_pictures_two_items_that_ask_the_same_keep_their_own_answe
 
 def test_a_fresh_adapter_that_is_switched_off_gives_the_zero_shot_answers_to_the_bit(fresh_base, questions, tmp_path):
     questions.processor, questions.companions = fresh_base.processor, fresh_base.family.companions
-    letters = answer_tokens(fresh_base.processor).letter_ids
-    plain = ask(fresh_base.model, questions, Split.VAL, letters, PRINTS)
+    plain = ask(by_letter(fresh_base.model, fresh_base.processor), questions, Split.VAL, PRINTS)
     model = attach_adapter(fresh_base, LoraConfig(r=4, parts=["language", "vision", "projector"]), 0)
     with without_adapter(model):
-        assert bare(ask(model, questions, Split.VAL, letters, PRINTS)) == bare(plain)
+        assert bare(ask(by_letter(model, fresh_base.processor), questions, Split.VAL, PRINTS)) == bare(plain)
 
 
 def test_the_cpu_can_always_be_chosen():

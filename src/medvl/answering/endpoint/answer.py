@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from medvl.answering.endpoint.first_token import letter_scores
 from medvl.answering.endpoint.reply import Reply
-from medvl.answering.parsing import parse_choice, parse_yes_no
 from medvl.answering.prediction import Prediction, Scoring
+from medvl.answering.reading import read_reply
 from medvl.benchmark.item import Item
 
 FAILED = "failed:"
@@ -25,10 +25,10 @@ def read_answer(item: Item, reply: Reply, latency_s: float) -> Prediction:
         reply: What the model said.
         latency_s: Seconds spent on it.
     """
-    answer, rule = _parsed(item, reply.text)
+    read = read_reply(item, reply.text, is_cut=reply.is_cut)
     scores = letter_scores(reply, item.letters)
-    if scores is None or answer is None or scores.drawn != answer:
-        return _prediction(item, answer, rule, latency_s, reply.text)
+    if scores is None or read.answer is None or scores.drawn != read.answer:
+        return _prediction(item, read.answer, read.rule, latency_s, reply.text)
     found = _prediction(item, scores.answer, scores.rule, latency_s, reply.text)
     return replace(found, option_logprobs=scores.logprobs, outside_mass=scores.outside_mass)
 
@@ -47,17 +47,6 @@ def failed(item: Item, reason: str, latency_s: float) -> Prediction:
 def is_failed(prediction: Prediction) -> bool:
     """Whether an item got no reply, so that it should be asked again."""
     return prediction.rule.startswith(FAILED)
-
-
-def _parsed(item: Item, text: str) -> tuple[str | None, str]:
-    """Letter and rule. A statement ("there is no effusion") answers a yes/no question where no option is named."""
-    parsed = parse_choice(text, dict(zip(item.letters, item.options, strict=True)))
-    of_word = {option.strip().casefold(): letter for letter, option in zip(item.letters, item.options, strict=True)}
-    if parsed.rule == "no_commitment" and set(of_word) == {"yes", "no"}:
-        stated = parse_yes_no(text, item.question)
-        if stated.answer is not None:
-            return of_word[stated.answer], stated.rule
-    return parsed.answer, parsed.rule
 
 
 def _prediction(item: Item, answer: str | None, rule: str, latency_s: float, text: str = "") -> Prediction:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
-from medvl.answering.endpoint.profile import EndpointProfile
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ConfigError
 
 MILLION = 1_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from medvl.answering.endpoint.profile import EndpointProfile
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ModelError
 
 

@@ -49,6 +49,7 @@ class Reply:
         model: Name of the model as the server gives it; "" when it gives none.
         input_tokens: As billed; None when not told.
         output_tokens: As billed; None when not told.
+        is_cut: Whether it was stopped at its longest.
     """
 
     text: str
@@ -56,6 +57,7 @@ class Reply:
     model: str
     input_tokens: int | None
     output_tokens: int | None
+    is_cut: bool = False
 
 
 Form = TypeVar("Form", bound=BaseModel)
@@ -135,7 +137,8 @@ def read_response(status: int, headers: Mapping[str, str], body: str, key: Key) 
         TokenScore(one.token, one.logprob, tuple((top.token, top.logprob) for top in one.top_logprobs or ()))
         for one in (logprobs.content if logprobs else None) or ()
     )
-    return Reply(key.hide(text), tokens, key.hide(completion.model or ""), input_tokens, output_tokens)
+    is_cut = choice.finish_reason == "length"
+    return Reply(key.hide(text), tokens, key.hide(completion.model or ""), input_tokens, output_tokens, is_cut)
 
 
 def _optional(kind: type[Form], value: Any) -> Form | None:

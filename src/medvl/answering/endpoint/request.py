@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.batching.prompt import question_text
+from medvl.config.endpoint import EndpointProfile
 
 if TYPE_CHECKING:  # the dataset is torch's, which asking an endpoint does not need
     from medvl.batching.dataset import Sample

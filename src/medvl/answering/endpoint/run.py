@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from medvl.answering.endpoint.budget import Ledger, Usage
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.answering.endpoint.retry import Retry
 from medvl.answering.endpoint.secrecy import read_key
 from medvl.answering.endpoint.sender import Sender
 from medvl.answering.endpoint.work import Done, Failure, Work
 from medvl.answering.prediction import Prediction
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ConfigError
 
 if TYPE_CHECKING:  # the dataset is torch's, which asking an endpoint does not need

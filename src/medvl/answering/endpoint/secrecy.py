@@ -13,7 +13,7 @@ from urllib.parse import quote
 
 import httpx
 
-from medvl.answering.endpoint.profile import EndpointProfile
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ConfigError
 
 HIDDEN = "[hidden]"

@@ -11,10 +11,10 @@ import httpx
 
 from medvl.answering.endpoint.budget import Ledger
 from medvl.answering.endpoint.problem import EndpointError, Problem, endpoint_error
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.answering.endpoint.reply import Reply, read_response
 from medvl.answering.endpoint.retry import Retry
 from medvl.answering.endpoint.secrecy import Key, Signing, without_wire_log
+from medvl.config.endpoint import EndpointProfile
 
 CONNECT_TIMEOUT_S = 10.0
 

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from medvl.answering.endpoint.answer import failed, is_failed, read_answer
 from medvl.answering.endpoint.problem import Problem
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.answering.endpoint.request import most_input_tokens, request_body
 from medvl.answering.endpoint.sender import OUT_OF_BUDGET, Sender
 from medvl.answering.endpoint.votes import majority
 from medvl.answering.prediction import Prediction
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ConfigError
 
 if TYPE_CHECKING:  # the dataset is torch's, which asking an endpoint does not need

@@ -37,6 +37,7 @@ class Asked:
         question: The question. An empty id is replaced by a hash of picture, text, options and box.
         domain: Its domain.
         side: Side that the data state.
+        listed_as: Path by which the data name the picture.
         meta: Facts about the picture.
     """
 
@@ -48,6 +49,7 @@ class Asked:
     question: Question
     domain: Domain = Domain.CLINICAL
     side: Split | None = None
+    listed_as: str = ""
     meta: Mapping[str, str] = field(default_factory=dict)
 
 
@@ -99,6 +101,7 @@ def gather(source: str, asked: Iterable[Asked], warnings: list[str]) -> list[Rec
             official_split=official(one.side),
             is_present=one.is_present,
             where=one.where,
+            listed_as=one.listed_as,
             meta=one.meta,
         )
         for key, one in first.items()

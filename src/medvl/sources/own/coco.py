@@ -117,6 +117,7 @@ def _records(config: OwnDataConfig, finder: PictureFinder, file: _File, warnings
                 official_split=official(side),
                 is_present=picture.is_present,
                 where=image.where,
+                listed_as=picture.listed_as,
             )
         )
     return records

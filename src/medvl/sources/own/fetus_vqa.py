@@ -84,7 +84,8 @@ def _asked(
         raise DataError(f"{where}: expected {', '.join(missing)}, found none. Use the file as published.")
     name = PurePosixPath(str(values["image_id"]).strip().replace("\\", "/")).name
     stem = PurePosixPath(name).stem
-    files = pictures.get(stem.casefold(), [])
+    alike = pictures.get(stem.casefold(), [])
+    files = [path for path in alike if path.stem == stem] or alike
     if len(files) > 1:
         raise DataError(
             f"{where}: expected one picture named {stem}, found {files[0]} and {files[1]}. "
@@ -101,6 +102,7 @@ def _asked(
         picture=files[0] if files else place.pictures / (name if PurePosixPath(name).suffix else f"{name}.png"),
         record_id=stem,
         is_present=bool(files),
+        listed_as=f"{stem}{files[0].suffix}" if files else "",
         group=group_of(config, stem, patient[1] if patient else stem, where),
         question=Question(
             question_id=f"{path.stem}/{stem}",

@@ -65,6 +65,7 @@ def _asked(config: OwnDataConfig, place: Place, left_out: Counter[str]) -> Itera
                 picture=picture.path,
                 record_id=picture.name,
                 is_present=picture.is_present,
+                listed_as=picture.listed_as,
                 group=group_of(config, picture.name, stated, where),
                 question=Question(
                     question_id=str(values.get("question_id") or ""),

@@ -5,13 +5,14 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+from medvl.sources.files import Files
 from medvl.sources.listing import counted
 
 PICTURE_ENDINGS = (".png", ".jpg", ".jpeg", ".tif", ".tiff", ".bmp", ".gif", ".webp", ".jp2", ".pgm", ".ppm", ".dcm")
 """Endings by which pictures are told from other files, in lower case."""
 
 
-def list_tree(folder: Path, warnings: list[str]) -> tuple[dict[str, Path], dict[str, Path]]:
+def list_tree(folder: Path, warnings: list[str]) -> tuple[dict[str, Path], Files]:
     """Files below a folder, in the order of their paths; hidden ones are passed over.
 
     Args:
@@ -19,7 +20,7 @@ def list_tree(folder: Path, warnings: list[str]) -> tuple[dict[str, Path], dict[
         warnings: Takes a sentence about linked folders and about links that lead out, which are not followed.
 
     Returns:
-        (pictures by relative path as on disk, text files by relative path in lower case).
+        (pictures, text files), both by relative path as on disk.
     """
     pictures: dict[str, Path] = {}
     texts: dict[str, Path] = {}
@@ -39,7 +40,7 @@ def list_tree(folder: Path, warnings: list[str]) -> tuple[dict[str, Path], dict[
             if name.casefold().endswith(PICTURE_ENDINGS):
                 pictures[relative] = path
             elif name.casefold().endswith(".txt"):
-                texts[relative.casefold()] = path
+                texts[relative] = path
     if links:
         warnings.append(f"{counted(links, 'link')} not followed; copy what they lead to there.")
-    return pictures, texts
+    return pictures, Files(texts)

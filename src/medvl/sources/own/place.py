@@ -9,6 +9,8 @@ from pathlib import Path
 
 from medvl.config.own_data import OwnDataConfig
 from medvl.errors import DataError
+from medvl.sources.files import Files
+from medvl.sources.locate import ARCHIVE_ENDINGS, list_files
 
 LONGEST_NAME = 1000
 """Characters of a picture's name from which it is taken for the picture itself (base64)."""
@@ -40,13 +42,22 @@ def find_place(config: OwnDataConfig, root: Path) -> Path:
     folder = Path(os.path.normpath(root.absolute() / _common(config)))
     place = place_in(config, folder)
     for key, path in (("path", place.path), ("pictures", place.pictures)):
-        where = f"own data '{config.name}', {key}"
         wants_file = key == "path" and config.is_file
         if not (path.is_file() if wants_file else path.is_dir()):
             kind = "file" if wants_file else "folder"
-            found = "nothing" if not path.exists() else "a folder" if path.is_dir() else "a file"
-            raise DataError(f"{where}: expected the {kind} {path}, found {found}. Correct {key} or data.root.")
+            raise DataError(f"{key}: expected the {kind} {path}, found {_found(path)}. Correct {key} or data.root.")
     return folder
+
+
+def _found(path: Path) -> str:
+    """What lies at a path, or beside it packed."""
+    if path.is_dir():
+        return "a folder"
+    packed = {f"{path.name}{ending}".casefold() for ending in ("", *ARCHIVE_ENDINGS)}
+    archives = [n for n in list_files(path.parent) if n.casefold() in packed and n.casefold().endswith(ARCHIVE_ENDINGS)]
+    if archives:
+        return f"the archive {archives[0]}, which is not unpacked"
+    return "a file" if path.exists() else "nothing"
 
 
 def place_in(config: OwnDataConfig, folder: Path) -> Place:
@@ -83,16 +94,18 @@ class FoundPicture:
         name: Path relative to the folder of the pictures, with `/`; as on disk where the picture is present.
         path: Absolute path.
         is_present: Whether the file is there.
+        listed_as: The path as it was asked for, with `/`.
     """
 
     name: str
     path: Path
     is_present: bool
+    listed_as: str = ""
 
 
 @dataclass(slots=True)
 class PictureFinder:
-    """Finds pictures by relative name, any case, listing each folder once.
+    """Finds pictures by relative path, each part exactly or else in any case, listing each folder once.
 
     Attributes:
         folder: Folder that names are relative to.
@@ -100,7 +113,7 @@ class PictureFinder:
 
     folder: Path
     _found: dict[str, FoundPicture] = field(default_factory=dict)
-    _listings: dict[Path, dict[str, tuple[str, bool, bool]]] = field(default_factory=dict)
+    _listings: dict[Path, tuple[Files, dict[Path, os.DirEntry[str]]]] = field(default_factory=dict)
 
     def find(self, name: str, where: str) -> FoundPicture:
         """The picture of a name.
@@ -110,7 +123,8 @@ class PictureFinder:
             where: What to name in a message.
 
         Raises:
-            DataError: The name is no path below the folder, or leads out of it through a link.
+            DataError: The name is no path below the folder, leads out of it through a link, or fits several files in
+                another case and none exactly.
         """
         known = self._found.get(name)
         if known is None:
@@ -119,20 +133,20 @@ class PictureFinder:
 
     def _look(self, name: str, where: str) -> FoundPicture:
         parts = self._parts(name, where)
-        place, found, is_link, is_file = self.folder, [], False, False
+        asked = "/".join(parts)
+        place, is_link, is_file = self.folder, False, False
         for part in parts:
-            listing = self._listing(place)
-            entry = listing.get(part) or listing.get(part.casefold())
-            if entry is None:
-                return FoundPicture("/".join(parts), self.folder.joinpath(*parts), is_present=False)
-            found.append(entry[0])
-            place, is_link, is_file = place / entry[0], is_link or entry[1], entry[2]
+            files, entries = self._listing(place)
+            path = files.find(part, where)
+            if path is None:
+                return FoundPicture(asked, self.folder.joinpath(*parts), is_present=False, listed_as=asked)
+            place, is_link, is_file = path, is_link or entries[path].is_symlink(), entries[path].is_file()
         if is_link and not place.resolve().is_relative_to(self.folder.resolve()):
             raise DataError(
                 f"{where}: expected a picture below {self.folder}, found {name!r}, a link that leads out of it. "
                 "Copy the picture there, or set pictures to a folder above."
             )
-        return FoundPicture("/".join(found), place, is_file)
+        return FoundPicture(place.relative_to(self.folder).as_posix(), place, is_file, asked)
 
     def _parts(self, name: str, where: str) -> list[str]:
         text = name.strip().replace("\\", "/")
@@ -155,15 +169,12 @@ class PictureFinder:
             )
         return parts
 
-    def _listing(self, folder: Path) -> dict[str, tuple[str, bool, bool]]:
-        """Name as written, and in lower case -> (name on disk, whether it is a link, whether it is a file)."""
+    def _listing(self, folder: Path) -> tuple[Files, dict[Path, os.DirEntry[str]]]:
+        """What lies in a folder, by name and by path."""
         if folder not in self._listings:
             try:
-                entries = sorted((entry.name, entry.is_symlink(), entry.is_file()) for entry in os.scandir(folder))
+                entries = {folder / entry.name: entry for entry in sorted(os.scandir(folder), key=lambda e: e.name)}
             except OSError:
-                entries = []
-            # Exact names win over names that differ in case only.
-            self._listings[folder] = {entry[0].casefold(): entry for entry in reversed(entries)} | {
-                entry[0]: entry for entry in entries
-            }
+                entries = {}
+            self._listings[folder] = (Files({entry.name: path for path, entry in entries.items()}), entries)
         return self._listings[folder]

@@ -95,6 +95,7 @@ def _one(config: OwnDataConfig, place: Place, finder: PictureFinder, row: Row, n
         picture=picture.path,
         record_id=picture.name,
         is_present=picture.is_present,
+        listed_as=picture.listed_as,
         group=group_of(config, named, stated, row.where),
         question=_question(config, row, as_task(task, row.where), picture, numbers),
         domain=_domain(_text(config, row, "domain") or config.domain, row.where),

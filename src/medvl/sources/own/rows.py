@@ -107,7 +107,7 @@ def _rows(path: Path, required: Sequence[str]) -> Iterator[Row]:
     elif ending == ".parquet":
         yield from _parquet_rows(path)
     else:
-        for row in read_table(path, required, ("\t",) if ending == ".tsv" else (",", ";")):
+        for row in read_table(path, required, ("\t",) if ending == ".tsv" else (",", ";", "\t")):
             yield Row(row.where, row.values)
 
 
@@ -158,7 +158,7 @@ def _folder_rows(folder: Path) -> Iterator[Row]:
     elif (folder / DATASET_STATE).is_file():
         yield from _saved_rows(folder, "")
     else:
-        files = [path for name, path in list_files(folder).items() if name.endswith(".parquet")]
+        files = [path for name, path in list_files(folder).items() if name.casefold().endswith(".parquet")]
         if not files:
             raise DataError(
                 f"{folder}: expected a dataset that `save_to_disk` wrote ({DATASET_STATE} or {SPLITS_FILE}) or "

@@ -97,6 +97,7 @@ def _one(
         picture=picture.path,
         record_id=picture.name,
         is_present=picture.is_present,
+        listed_as=picture.listed_as,
         group=group_of(config, picture.name, stated, where),
         question=Question(
             question_id=str(values.get("qid", "")),

@@ -8,7 +8,7 @@ corners of an outline give its enclosing box.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +16,7 @@ import yaml
 
 from medvl.config.own_data import OwnDataConfig
 from medvl.errors import DataError
+from medvl.sources.files import Files
 from medvl.sources.listing import counted
 from medvl.sources.locate import entry
 from medvl.sources.own.asked import SIDES, official, read_side, warn_of_validation
@@ -53,36 +54,25 @@ def scan(config: OwnDataConfig, place: Place) -> SourceScan:
     warnings: list[str] = []
     names = _names(place.path)
     check_labels(config, names.values(), str(place.path))
-    pictures, labels = list_tree(place.path, warnings)
-    pairs: dict[str, str] = {}
-    for name in pictures:
-        if "images" in name.casefold().split("/")[:-1]:
-            known = pairs.setdefault(_text_of(name), name)
-            if known != name:
-                raise DataError(
-                    f"{place.path / name}: expected one picture for {_text_of(name)}, found {known} too. "
-                    "Remove one of them."
-                )
-    if not pairs:
+    pictures, found = list_tree(place.path, warnings)
+    labels = Files({name: path for name, path in found.items() if _is_label(name)})
+    texts = _texts(place.path, [name for name in pictures if "images" in name.casefold().split("/")[:-1]], labels)
+    if not texts:
         raise DataError(
             f"{place.path}: expected pictures in a folder 'images' beside a folder 'labels', found none. "
             f"Say the folder above them as path of '{config.name}'."
         )
-    texts = {
-        key: path
-        for key, path in labels.items()
-        if "labels" in key.split("/")[:-1] and os.path.basename(key) not in NOT_LABELS
-    }
-    strays = [path.name for key, path in texts.items() if key not in pairs]
+    used = {text for text in texts.values() if text is not None}
+    strays = [os.path.basename(name) for name in labels.unused(used)]
     if strays:
         warnings.append(f"{place.path}: {counted(strays, 'label file')} without a picture; left out.")
-    bare = [name for key, name in pairs.items() if key not in texts]
+    bare = [name for name, text in texts.items() if text is None]
     if bare:
         warnings.append(f"{place.path}: {counted(bare, 'picture')} without a label file; no question is asked on them.")
     records = []
     sides: dict[str, Split | None] = {}
-    for key, name in pairs.items():
-        lines = _lines(config, texts[key], names) if key in texts else []
+    for name, text in texts.items():
+        lines = [] if text is None else _lines(config, text, names)
         sides[name] = _side(name) if config.use_split else None
         records.append(
             Record(
@@ -100,13 +90,32 @@ def scan(config: OwnDataConfig, place: Place) -> SourceScan:
     return SourceScan(records, warnings)
 
 
+def _texts(folder: Path, names: Sequence[str], labels: Files) -> dict[str, Path | None]:
+    """Picture -> its label file, or None."""
+    texts: dict[str, Path | None] = {}
+    owners: dict[str, str] = {}
+    for name in names:
+        text = labels.find(_text_of(name), name)
+        key = _text_of(name) if text is None else text.relative_to(folder).as_posix()
+        known = owners.setdefault(key, name)
+        if known != name:
+            raise DataError(f"{folder / name}: expected one picture for {key}, found {known} too. Remove one of them.")
+        texts[name] = text
+    return texts
+
+
 def _text_of(name: str) -> str:
-    """Lower-case relative path of the text that belongs to a picture: the last `images` becomes `labels`."""
-    parts = os.path.splitext(name.casefold())[0].split("/")
-    last = max((index for index, part in enumerate(parts[:-1]) if part == "images"), default=None)
+    """Relative path of the text that belongs to a picture: the last `images` becomes `labels`."""
+    parts = os.path.splitext(name)[0].split("/")
+    last = max((index for index, part in enumerate(parts[:-1]) if part.casefold() == "images"), default=None)
     if last is not None:
         parts[last] = "labels"
     return "/".join(parts) + ".txt"
+
+
+def _is_label(name: str) -> bool:
+    *folders, file_name = name.casefold().split("/")
+    return "labels" in folders and file_name not in NOT_LABELS
 
 
 def _side(name: str) -> Split | None:

@@ -72,6 +72,11 @@ def test_a_statement_answers_a_yes_no_question(text, answer):
     assert read_answer(YES_NO, reply(text), 0.0).answer == answer
 
 
+def test_the_word_in_which_a_reply_was_cut_is_no_answer():
+    cut = Reply("I see the A", (), "m", None, None, is_cut=True)
+    assert (read_answer(ITEM, cut, 0.0).answer, read_answer(ITEM, cut, 0.0).rule) == (None, "truncated")
+
+
 def test_the_order_of_yes_and_no_does_not_matter():
     item = make_item(Task.FD, question="Is there an effusion?", options=("No", "Yes"), answer="No", answer_index=0)
     assert read_answer(item, reply("There is no effusion."), 0.0).answer == "A"

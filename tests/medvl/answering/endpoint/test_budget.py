@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from medvl.answering.endpoint.budget import Ledger, Usage
-from medvl.answering.endpoint.profile import EndpointProfile
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ConfigError
 
 

@@ -1,7 +1,7 @@
 import pytest
 
 from medvl.answering.endpoint.problem import EndpointError, Problem, endpoint_error
-from medvl.answering.endpoint.profile import EndpointProfile
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ModelError
 
 

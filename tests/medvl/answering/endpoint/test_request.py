@@ -7,10 +7,10 @@ import pytest
 from PIL import Image
 from scripted_endpoint import make_questions
 
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.answering.endpoint.request import TEMPLATE_TOKENS, data_uri, most_input_tokens, request_body
 from medvl.batching.dataset import Sample
 from medvl.batching.prompt import question_text
+from medvl.config.endpoint import EndpointProfile
 
 
 def profile(**changes):

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.answering.endpoint.secrecy import HIDDEN, LONGEST_EXCERPT, Key, Signing, read_key, without_wire_log
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ConfigError
 
 SECRET = 'Very+Secret/"Key"%123'

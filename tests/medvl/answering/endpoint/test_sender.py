@@ -9,11 +9,11 @@ from scripted_endpoint import Answer, ScriptedEndpoint, said
 from medvl.answering.endpoint import sender as module
 from medvl.answering.endpoint.budget import Ledger
 from medvl.answering.endpoint.problem import EndpointError, Problem
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.answering.endpoint.reply import Reply
 from medvl.answering.endpoint.retry import Retry
 from medvl.answering.endpoint.secrecy import Key, read_key
 from medvl.answering.endpoint.sender import Sender
+from medvl.config.endpoint import EndpointProfile
 
 FAST = Retry(attempts=3, first_wait_s=0.01)
 SECRET = "very-Secret-key-4711"

@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 from mini_items import make_item
 
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.answering.endpoint.run import answer_samples
 from medvl.batching.dataset import Sample
+from medvl.config.endpoint import EndpointProfile
 
 CHECKPOINT = Path(__file__).parents[4] / "src" / "medvl" / "models" / "tiny" / "checkpoint"
 

@@ -7,13 +7,13 @@ from scripted_endpoint import ScriptedEndpoint, make_questions, said
 from medvl.answering.endpoint import work as module
 from medvl.answering.endpoint.answer import failed, read_answer
 from medvl.answering.endpoint.budget import Ledger
-from medvl.answering.endpoint.profile import EndpointProfile
 from medvl.answering.endpoint.reply import Reply
 from medvl.answering.endpoint.retry import Retry
 from medvl.answering.endpoint.secrecy import Key
 from medvl.answering.endpoint.sender import Sender
 from medvl.answering.endpoint.work import Done, Work
 from medvl.batching.dataset import Sample
+from medvl.config.endpoint import EndpointProfile
 from medvl.errors import ConfigError
 
 AWAY = EndpointProfile(name="far", base_url="https://far.example/v1", model="m")

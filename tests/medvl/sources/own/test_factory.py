@@ -39,7 +39,7 @@ def test_few_own_pictures_are_split_unless_they_are_for_testing():
 
 
 def test_a_path_that_is_not_there_is_an_error(tmp_path):
-    with pytest.raises(DataError, match=r"own data 'mylab', path: expected the file .*q\.jsonl, found nothing"):
+    with pytest.raises(DataError, match=r"path: expected the file .*q\.jsonl, found nothing"):
         source().find(tmp_path)
 
 

@@ -112,6 +112,16 @@ def test_two_pictures_of_one_name_are_refused(root):
         scan(root)
 
 
+def test_of_two_pictures_that_differ_in_case_the_exact_one_is_meant(root):
+    write_picture(root / "FetUS-VQA" / "copy" / "Patient001_DZA_plane2.PNG")
+    record = by_id(scan(root))["patient001_DZA_plane2"]
+    assert record.picture.stem == "patient001_DZA_plane2"
+    assert not record.is_in_other_case
+    record.picture.unlink()
+    record = by_id(scan(root))["patient001_DZA_plane2"]
+    assert (record.picture.name, record.is_in_other_case) == ("Patient001_DZA_plane2.PNG", True)
+
+
 @pytest.mark.parametrize(
     ("change", "message"),
     [

@@ -13,7 +13,7 @@ def test_pictures_and_texts_are_told_by_their_endings_in_the_order_of_their_path
     (tmp_path / "b" / "table.csv").touch()
     pictures, texts = list_tree(tmp_path, warnings := [])
     assert list(pictures) == ["A/x.dcm", "b/1.jpg", "b/2.PNG"]
-    assert texts == {"b/notes.txt": tmp_path / "b" / "Notes.TXT"}
+    assert texts == {"b/Notes.TXT": tmp_path / "b" / "Notes.TXT"}
     assert warnings == []
 
 

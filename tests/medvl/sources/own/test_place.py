@@ -47,15 +47,26 @@ def test_paths_are_relative_to_the_data_root(root, values, expected):
 @pytest.mark.parametrize(
     ("values", "message"),
     [
-        ({"path": "none.jsonl"}, "mylab', path: expected the file .*none.jsonl, found nothing"),
+        ({"path": "none.jsonl"}, "path: expected the file .*none.jsonl, found nothing"),
         ({"path": "lab/none"}, "expected the folder .*, found nothing"),
-        ({"path": "lab/q.jsonl", "pictures": "lab/none"}, "mylab', pictures: expected the folder"),
+        ({"path": "lab/q.jsonl", "pictures": "lab/none"}, "pictures: expected the folder"),
         ({"path": "lab/q.jsonl", "pictures": "q.jsonl"}, "found a file"),
     ],
 )
 def test_what_is_not_there_is_named(root, values, message):
     with pytest.raises(DataError, match=message):
         places(root, **values)
+
+
+@pytest.mark.parametrize(
+    ("archive", "path"), [("set.zip", "set"), ("Set.ZIP", "set"), ("set.zip", "set.zip"), ("q.csv.gz", "q.csv")]
+)
+def test_an_archive_in_the_place_of_the_data_is_named(root, archive, path):
+    (root / archive).touch()
+    with pytest.raises(
+        DataError, match=rf"path: expected .*{path}, found the archive {archive}, which is not unpacked"
+    ):
+        places(root, path=path)
 
 
 @pytest.fixture
@@ -81,6 +92,18 @@ def test_an_exact_name_wins_over_one_that_differs_in_case(finder):
     write_picture(finder.folder / "TWO.png")
     assert finder.find("two.png", "row 1").name == "two.png"
     assert finder.find("TWO.png", "row 1").name == "TWO.png"
+
+
+def test_a_name_that_fits_several_in_another_case_is_refused_with_both(finder):
+    one, other = (write_picture(finder.folder / name) for name in ("FOUR.png", "Four.png"))
+    with pytest.raises(DataError) as caught:
+        finder.find("four.png", "q.csv row 7")
+    assert str(caught.value).startswith(f"q.csv row 7: expected one four.png, found {one} and {other}.")
+
+
+def test_a_picture_knows_by_which_path_it_was_asked_for(finder):
+    assert finder.find(r"A\one.png", "row 1").listed_as == "A/one.png"
+    assert finder.find("a/none.png", "row 1").listed_as == "a/none.png"
 
 
 @pytest.mark.parametrize("name", ["a/none.png", "none/One.PNG", "two.png/x.png", "a"])

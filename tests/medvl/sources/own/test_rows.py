@@ -39,6 +39,7 @@ WRITERS = {
     "wrapped.json": lambda folder: write_json(folder / "wrapped.json", {"version": 1, "data": ROWS}),
     "q.csv": lambda folder: write_table(folder / "q.csv", ","),
     "semicolon.csv": lambda folder: write_table(folder / "semicolon.csv", ";"),
+    "tab.csv": lambda folder: write_table(folder / "tab.csv", "\t"),
     "q.tsv": lambda folder: write_table(folder / "q.tsv", "\t"),
     "q.parquet": lambda folder: write_parquet(folder / "q.parquet"),
     "data-00000-of-00001.arrow": lambda folder: write_saved(folder / "saved", ROWS),

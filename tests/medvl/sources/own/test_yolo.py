@@ -97,6 +97,31 @@ def test_pictures_without_labels_and_labels_without_pictures_are_named(tmp_path)
     assert any("1 label file (P4_a.txt) without a picture" in warning for warning in scanned.warnings)
 
 
+def test_a_picture_has_the_label_file_of_exactly_its_name_else_the_only_one_in_another_case(tmp_path):
+    write(tmp_path / "lab", name="P1_a", text="0 0.5 0.5 0.5 0.2\n")
+    write(tmp_path / "lab", name="p1_A", text="1 0.5 0.5 0.5 0.2\n")
+    write(tmp_path / "lab", name="P2_a")
+    labels = tmp_path / "lab" / "labels"
+    (labels / "P2_a.txt").rename(labels / "p2_A.TXT")
+    scanned = scan(tmp_path, group_pattern=r"([Pp]\d+)_")
+    found = {record.record_id: [s.label for s in record.structures] for record in scanned.records}
+    assert found == {"images/P1_a.png": ["head"], "images/p1_A.png": ["femur"], "images/P2_a.png": ["head", "femur"]}
+    assert scanned.warnings == []
+
+
+def test_a_label_file_that_fits_two_pictures_or_a_picture_with_two_is_refused_with_both(tmp_path):
+    write(tmp_path / "lab", name="P1_a")
+    write_picture(tmp_path / "lab" / "images" / "P1_A.png")
+    with pytest.raises(DataError, match=r"images/P1_a\.png: expected one picture for labels/P1_a\.txt, found .*P1_A"):
+        scan(tmp_path)
+    (tmp_path / "lab" / "images" / "P1_a.png").unlink()
+    (tmp_path / "lab" / "labels" / "p1_a.txt").touch()
+    with pytest.raises(
+        DataError, match=r"images/P1_A\.png: expected one labels/P1_A\.txt, found .*P1_a\.txt and .*p1_a"
+    ):
+        scan(tmp_path)
+
+
 def test_a_broken_picture_is_kept_for_the_build_to_refuse(tmp_path):
     write(tmp_path / "lab")
     (tmp_path / "lab" / "images" / "P1_a.png").write_bytes(b"no picture")

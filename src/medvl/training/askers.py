@@ -1,0 +1,133 @@
+"""What a way of asking is, and those of a model on this machine: letter scoring, or the reply that it writes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
+from functools import partial
+from typing import Any, Protocol
+
+from medvl.answering import generation, letters
+from medvl.answering.prediction import Prediction, Scoring
+from medvl.batching.collator import Batch
+from medvl.batching.dataset import Sample
+from medvl.batching.picture_control import PictureControl
+from medvl.batching.prompt import answer_tokens
+from medvl.benchmark.item import Item
+from medvl.config.schema import EvalConfig
+from medvl.models.greedy import Decoding, end_of_turn_ids
+from medvl.sources.record import Split
+
+Progress = Callable[[int], None]
+"""Called with the number of items answered so far."""
+
+Keep = Callable[[list[Prediction]], None]
+"""Called with answers as they come."""
+
+
+class Questions(Protocol):
+    """Where the items of a split and their batches come from (a DataModule)."""
+
+    def items(self, split: Split) -> list[Item]:
+        """Items of a split."""
+
+    def question_loader(
+        self, split: Split, control: PictureControl | None = None, items: list[Item] | None = None
+    ) -> Iterable[Batch]:
+        """Question batches of a split, in the order of its items, or of some of them."""
+
+    def question_samples(self, split: Split, control: PictureControl | None, items: list[Item]) -> Iterable[Sample]:
+        """The same questions one by one, with their pictures, not made ready for any model."""
+
+
+class Asker(Protocol):
+    """A way of asking."""
+
+    @property
+    def scoring(self) -> Scoring:
+        """How its answers are obtained."""
+
+    @property
+    def about(self) -> dict[str, str]:
+        """What can change its answers beside the model and the scoring: part of the fingerprints of its figures."""
+
+    def answer(
+        self,
+        questions: Questions,
+        split: Split,
+        control: PictureControl | None,
+        items: list[Item],
+        progress: Progress | None,
+        keep: Keep | None,
+    ) -> list[Prediction]:
+        """Answer some items of a split, one prediction an item, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAsker:
+    """Asks a loaded model batch by batch. Made by `by_letter` and `by_generation`.
+
+    Attributes:
+        model: The model, on its device, with or without an adapter.
+        scoring: See `Asker`.
+        answer_batches: Called with (model, batches, device=, progress=, keep=).
+        about: See `Asker`.
+    """
+
+    model: Any
+    scoring: Scoring
+    answer_batches: Callable[..., list[Prediction]]
+    about: dict[str, str] = field(default_factory=dict)
+
+    def answer(
+        self,
+        questions: Questions,
+        split: Split,
+        control: PictureControl | None,
+        items: list[Item],
+        progress: Progress | None,
+        keep: Keep | None,
+    ) -> list[Prediction]:
+        """See `Asker`."""
+        batches = questions.question_loader(split, control, items)
+        device = next(self.model.parameters()).device
+        return self.answer_batches(self.model, batches, device=device, progress=progress, keep=keep)
+
+
+def by_letter(model: Any, processor: Any) -> LocalAsker:
+    """Letter scoring, see `medvl.answering.letters`.
+
+    Args:
+        model: The model, on its device, with or without an adapter.
+        processor: Its processor.
+    """
+    letter_ids = answer_tokens(processor).letter_ids
+    return LocalAsker(model, Scoring.LETTER, partial(letters.answer_all, letter_ids=letter_ids))
+
+
+def by_generation(model: Any, processor: Any, decoding: Decoding) -> LocalAsker:
+    """Generation, see `medvl.answering.generation`. The batches must be padded on the left.
+
+    Args:
+        model: The model, on its device, with or without an adapter.
+        processor: Its processor.
+        decoding: How long replies may be.
+    """
+    ends = end_of_turn_ids(model, answer_tokens(processor))
+    write = partial(generation.answer_all, tokenizer=processor.tokenizer, end_ids=ends, decoding=decoding)
+    about = {"decoding": decoding.describe(), "end_of_turn": " ".join(map(str, ends))}
+    return LocalAsker(model, Scoring.GENERATION, write, about)
+
+
+def local_asker(model: Any, processor: Any, config: EvalConfig) -> LocalAsker:
+    """The way of asking that a configuration names.
+
+    Args:
+        model: The model, on its device, with or without an adapter.
+        processor: Its processor.
+        config: How it is asked.
+    """
+    if config.scoring == "letter":
+        return by_letter(model, processor)
+    decoding = Decoding(max_new_tokens=config.max_new_tokens, reasoning_tokens=config.reasoning_tokens)
+    return by_generation(model, processor, decoding)

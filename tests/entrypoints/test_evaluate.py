@@ -1,0 +1,96 @@
+"""Evaluation by replies and at a server, as a user runs it."""
+
+import json
+import re
+
+import polars as pl
+import pytest
+from commands import PROJECT, SMALL, run
+from scripted_endpoint import ScriptedEndpoint, said
+
+FEW = [text for text in SMALL if not text.startswith("trainer")]
+FILES = [
+    "metrics.json",
+    "predictions.parquet",
+    "controls/text_only/metrics.json",
+    "controls/blank/predictions.parquet",
+]
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory):
+    """Folder for the drawn pictures and their benchmark, made once."""
+    return tmp_path_factory.mktemp("data")
+
+
+def evaluated(drawn, cwd, *overrides, **environment):
+    """What was printed, the run folder and its `run.json`."""
+    done = run("evaluate.py", *FEW, f"paths.data={drawn}", *overrides, cwd=cwd, **environment)
+    folder = max(cwd.glob("outputs/*evaluate*"))
+    for name in FILES:
+        assert (folder / name).is_file(), name
+    return done.stdout, folder, json.loads((folder / "run.json").read_text())
+
+
+def test_the_shipped_base_answers_by_its_replies(drawn, tmp_path):
+    printed, folder, _ = evaluated(drawn, tmp_path, "eval=generation", "eval.test_items=30")
+    assert "test split, generation scoring" in printed
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert metrics["scoring"] == "generation"
+    assert metrics["overall"]["n"] == 30
+    table = pl.read_parquet(folder / "predictions.parquet")
+    assert set(table["raw_text"]) <= set("ABCD")
+    assert set(table["rule"]) == {"leading"}
+
+
+@pytest.mark.slow
+def test_an_adapter_is_compared_by_the_replies_of_both_models(drawn, tmp_path):
+    run("train.py", *SMALL, f"paths.data={drawn}", "trainer.max_steps=2", "eval.controls=[]", cwd=tmp_path)
+    overrides = ["adapter=outputs/latest/adapter", "eval=generation", "eval.test_items=30"]
+    printed, folder, _ = evaluated(drawn, tmp_path, *overrides)
+    assert "test split, generation scoring: zero-shot against fine-tuned" in " ".join(printed.split())
+    comparison = json.loads((folder / "comparison.json").read_text())
+    assert comparison["scoring"] == "generation"
+    assert {"adapter", "decoding"} <= set(comparison["fingerprints"])
+
+
+def test_a_server_is_asked_in_place_of_a_model(drawn, tmp_path):
+    """It refuses one question in the middle and answers A to all others."""
+
+    def script(call):
+        return said(None, message={"refusal": "I must not."}) if call.number == 7 else said("A")
+
+    with ScriptedEndpoint(script) as server:
+        overrides = ["endpoint=vllm", "endpoint.model=m", f"endpoint.base_url={server.base_url}"]
+        printed, folder, record = evaluated(
+            drawn, tmp_path, *overrides, "endpoint.key_env=LAB_KEY", LAB_KEY="sesame-42"
+        )
+        calls = server.calls
+    assert "_vllm" in folder.name
+    assert "test split, endpoint scoring" in printed
+    assert "questions without a reply: 1 (refusal 1)" in printed
+    assert record["endpoint"]["served_models"] == ["scripted-1"]
+    assert record["endpoint"]["sampled"] is False
+    assert record["endpoint"]["usage"]["requests"] == len(calls) == 90
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert (metrics["scoring"], metrics["overall"]["n"]) == ("endpoint", 30)
+    assert metrics["overall"]["invalid_rate"] == pytest.approx(1 / 30)
+    assert sum("image_url" in json.dumps(call.body) for call in calls) == 60  # text-only asks without a picture
+    assert calls[0].headers["authorization"] == "Bearer sesame-42"
+    for path in tmp_path.rglob("*"):
+        assert not path.is_file() or b"sesame-42" not in path.read_bytes(), path.name
+
+
+def test_pictures_stay_here_unless_they_are_allowed_to_leave(tmp_path):
+    done = run("evaluate.py", "model=gpt5", cwd=tmp_path, expect=2)
+    assert re.search(r"gpt5 is on another machine .* say privacy.images=true", done.stderr)
+    assert not (tmp_path / "outputs").exists()
+
+
+@pytest.mark.slow
+def test_a_server_that_is_not_there_is_one_message(drawn, tmp_path):
+    overrides = ["endpoint=vllm", "endpoint.model=m", "endpoint.base_url=http://127.0.0.1:9/v1"]
+    done = run("evaluate.py", *FEW, f"paths.data={drawn}", *overrides, cwd=tmp_path, expect=5)
+    assert "Nothing answers there: start the server, or correct base_url" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert str(PROJECT) not in done.stderr

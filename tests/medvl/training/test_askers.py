@@ -1,0 +1,72 @@
+"""A model is asked by letter or by its reply, and neither takes the other's answers for its own."""
+
+import pytest
+
+from medvl.answering.prediction import Scoring
+from medvl.batching.picture_control import PictureControl
+from medvl.config.schema import EvalConfig, ModelConfig
+from medvl.models.base import load_base
+from medvl.sources.record import Split
+from medvl.training.askers import local_asker
+from medvl.training.session import ask, ask_controls
+
+PRINTS = {"benchmark": "x", "base": "b", "processor": "p", "prompt": "q", "dtype": "float32"}
+FEW = {"batch_size": 8, "test_items": 16}
+WRITTEN = EvalConfig(scoring="generation", **FEW)
+
+
+@pytest.fixture(scope="module")
+def shipped():
+    """The shipped base: the tiny ones of other tests have random weights, and reply with noise."""
+    return load_base(ModelConfig(name="tiny", path="builtin:tiny"))
+
+
+@pytest.fixture
+def configured(demo_data, shipped, monkeypatch):
+    """Sets what a configuration says about asking; gives (way of asking, questions)."""
+    monkeypatch.setattr(demo_data, "processor", shipped.processor)
+    monkeypatch.setattr(demo_data, "companions", shipped.family.companions)
+
+    def configure(config):
+        monkeypatch.setattr(demo_data, "_config", demo_data._config.model_copy(update={"eval": config}))
+        return local_asker(shipped.model, shipped.processor, config), demo_data
+
+    return configure
+
+
+def test_a_model_that_replies_with_its_letter_gets_the_same_answer_either_way(configured):
+    by_letter, by_reply = (ask(*configured(config), Split.TEST, PRINTS) for config in (EvalConfig(**FEW), WRITTEN))
+    assert [p.answer for p in by_reply.predictions] == [p.answer for p in by_letter.predictions]
+    assert {p.raw_text for p in by_reply.predictions} <= set("ABCD")
+    assert (by_letter.metrics["scoring"], by_reply.metrics["scoring"]) == ("letter", "generation")
+
+
+def test_figures_of_generation_say_how_replies_were_written_and_those_of_letters_are_as_before(configured):
+    by_letter, by_reply = (ask(*configured(config), Split.TEST, PRINTS) for config in (EvalConfig(**FEW), WRITTEN))
+    assert by_letter.metrics["fingerprints"] == PRINTS
+    assert set(by_reply.metrics["fingerprints"]) == {*PRINTS, "decoding", "end_of_turn"}
+
+
+def test_kept_answers_of_one_way_of_asking_are_not_those_of_another(configured, tmp_path):
+    longer = WRITTEN.model_copy(update={"max_new_tokens": 3})
+    ways = [EvalConfig(**FEW), WRITTEN, longer]
+    for number, config in enumerate(ways, start=1):
+        found = ask(*configured(config), Split.TEST, PRINTS, answers=tmp_path)
+        assert len(list(tmp_path.iterdir())) == number
+        assert {p.scoring for p in found.predictions} == {Scoring(config.scoring)}
+
+
+def test_kept_replies_are_read_back(configured, tmp_path):
+    asker, questions = configured(WRITTEN)
+    first = ask(asker, questions, Split.TEST, PRINTS, answers=tmp_path)
+    assert ask(asker, questions, Split.TEST, PRINTS, answers=tmp_path).predictions == first.predictions
+
+
+def test_a_model_replies_without_pictures_and_to_blank_ones(configured, tmp_path):
+    names = [PictureControl.TEXT_ONLY, PictureControl.BLANK]
+    asker, questions = configured(WRITTEN)
+    found = ask_controls(asker, questions, Split.TEST, PRINTS, names, tmp_path)
+    for name in names:
+        assert found[name]["scoring"] == "generation"
+        assert found[name]["fingerprints"]["picture_control"] == name
+        assert (tmp_path / name / "predictions.parquet").is_file()
