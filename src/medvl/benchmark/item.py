@@ -8,7 +8,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field, fields
 from typing import Any
 
 import polars as pl
@@ -134,14 +134,10 @@ ITEM_SCHEMA: dict[str, Any] = {
 
 def items_to_frame(items: Iterable[Item]) -> pl.DataFrame:
     """Put items into a table with the columns of `ITEM_SCHEMA`, one row an item, order kept."""
-    rows = []
-    for item in items:
-        row = asdict(item)
-        row["meta"] = {key: item.meta.get(key, "") for key in META_FIELDS}
-        row["bbox_xyxy_px"] = None if item.bbox_xyxy_px is None else list(item.bbox_xyxy_px)
-        row["options"], row["labels"] = list(item.options), list(item.labels)
-        rows.append({name: row[name] for name in ITEM_SCHEMA})
-    return pl.DataFrame(rows, schema=ITEM_SCHEMA)
+    listed = list(items)
+    columns: dict[str, list[Any]] = {name: [getattr(item, name) for item in listed] for name in ITEM_SCHEMA}
+    columns["meta"] = [{key: item.meta.get(key, "") for key in META_FIELDS} for item in listed]
+    return pl.DataFrame(columns, schema=ITEM_SCHEMA)
 
 
 def frame_to_items(frame: pl.DataFrame) -> list[Item]:
