@@ -30,7 +30,8 @@ def run(script: str, *overrides: str, outputs: Path) -> tuple[Path, float]:
     """Run an entry file; returns (its run folder, seconds)."""
     folder = outputs / f"{len(list(outputs.iterdir()))}"
     started = time.monotonic()
-    command = [sys.executable, str(ROOT / script), f"hydra.run.dir={folder}", f"paths.outputs={outputs}", *overrides]
+    own = [f"hydra.run.dir={folder}", f"paths.outputs={outputs}", "eval.reuse_answers=false"]  # each run asks all anew
+    command = [sys.executable, str(ROOT / script), *own, *overrides]
     subprocess.run(command, cwd=ROOT, check=True, stdout=subprocess.DEVNULL)
     return folder, time.monotonic() - started
 

@@ -78,7 +78,7 @@ def split_unknown(job: list[str], base: DictConfig, conf_dir: Path) -> tuple[lis
         if override.is_add() or override.is_force_add() or _is_group(override, conf_dir) or key.startswith("hydra."):
             good.append(text)
             continue
-        problem = _absent(key, base, text)
+        problem = _absent(key, base, text, conf_dir)
         if problem is None:
             good.append(text)
         else:
@@ -86,7 +86,7 @@ def split_unknown(job: list[str], base: DictConfig, conf_dir: Path) -> tuple[lis
     return good, problems
 
 
-def _absent(key: str, base: DictConfig, text: str) -> str | None:
+def _absent(key: str, base: DictConfig, text: str, conf_dir: Path) -> str | None:
     node: Any = base
     parts = key.split(".")
     for depth, part in enumerate(parts):
@@ -97,6 +97,8 @@ def _absent(key: str, base: DictConfig, text: str) -> str | None:
             tail = "" if text.startswith("~") else f"; +{text} adds a new key"
             return f"'{text.removesuffix('=null')}': no key '{part}' {where}{or_what(part, map(str, node))}{tail}"
         node = node._get_node(part)
+        if depth == 0 and len(parts) > 1 and node._is_none() and (names := options_of(conf_dir, part)):
+            return f"'{text}': no {part} is chosen; say {part}=NAME first, one of {', '.join(names)}"
     return None
 
 
@@ -136,7 +138,7 @@ def _key_problem(override: Override, conf_dir: Path, root: type[BaseModel], grou
     key = override.key_or_group
     if _is_group(override, conf_dir) or key.split(".")[0].split("/")[0] == "hydra":
         return None
-    if "/" in key or ("@" in (override.input_line or "")):
+    if "/" in key or "@" in (override.input_line or "").partition("=")[0]:
         return f"'{override.input_line}': conf has no group '{key}'{or_what(key, groups)}"
     return _walk(override, root, groups)
 

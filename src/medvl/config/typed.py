@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
@@ -20,6 +21,9 @@ Config = TypeVar("Config", bound=BuildConfig)
 
 LONGEST_OVERRIDE = 80
 """Characters of an override that a message repeats."""
+
+USER_OF_ADDRESS = re.compile(r"//[^/@]*@")
+"""User and password of a web address, which no message repeats."""
 
 
 def to_typed(
@@ -132,6 +136,7 @@ class _Origin:
         for text in reversed(self.overrides):
             name = text.split("=", 1)[0].lstrip("+~")
             if name not in self.choices and (name == key or key.startswith(f"{name}.")):
+                text = USER_OF_ADDRESS.sub("//***@", text)
                 return f"override {text if len(text) <= LONGEST_OVERRIDE else f'{text[:LONGEST_OVERRIDE]}...'}"
         for group, option in reversed(list(self.choices.items())):
             if option is None or group.startswith("hydra"):

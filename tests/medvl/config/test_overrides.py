@@ -34,6 +34,7 @@ def problems(*overrides):
         "hydra.job.chdir=true",
         "data.sources=[hc18,demo]",
         "name=",
+        "data.root=/disk/lab@home",
         "debug.overfit_items=3",
         "data.own=[{name: mylab, format: questions, path: q.jsonl, group_pattern: '^(P\\d+)_'}]",
         "data.own=[]",
@@ -59,6 +60,7 @@ def test_good_overrides_pass(text):
         ("model=tiny,tyny", "'model=tyny': conf/model has no option 'tyny'; did you mean tiny?"),
         ("experiment=demo_balancd", "did you mean demo_balanced?"),
         ("trainer=cpu", "this command has no group 'trainer'; it takes data, model"),
+        ("modl@x=tiny", "conf has no group 'modl'; did you mean model"),
         ("loggr/x=csv", "conf has no group 'loggr/x'; did you mean logger"),
         ("lora.r", "cannot read the override 'lora.r'"),
         ("name=a b)", "cannot read the override"),
@@ -120,3 +122,11 @@ def test_keys_of_foreign_nodes_that_do_not_exist_are_named(base, text, says):
     good, (problem,) = split_unknown([text, "open.x=1"], base, CONF)
     assert good == ["open.x=1"]
     assert says in problem
+
+
+def test_a_key_of_a_group_of_which_nothing_is_chosen_names_the_options():
+    base = OmegaConf.create({"endpoint": None})
+    OmegaConf.set_struct(base, True)
+    good, (problem,) = split_unknown(["endpoint.model=m"], base, CONF)
+    assert good == []
+    assert problem.startswith("'endpoint.model=m': no endpoint is chosen; say endpoint=NAME first, one of gpt5, sglang")

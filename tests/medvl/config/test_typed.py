@@ -108,6 +108,11 @@ def test_a_long_override_is_cut(conf):
     assert long not in problem
 
 
+def test_the_password_of_an_address_is_not_repeated(conf):
+    (problem,) = problems(conf, {"name": 5}, overrides=["name=http://me:secret@host/v1"])
+    assert problem.endswith("(override name=http://***@host/v1)")
+
+
 def test_the_place_is_the_last_override(conf):
     (problem,) = problems(conf, {"lora": {"r": -1}}, overrides=["lora.r=3", "lora.r=-1"])
     assert problem.endswith("(override lora.r=-1)")

@@ -27,7 +27,7 @@ def _accuracy(rows):
 
 @pytest.fixture(scope="module")
 def drawn():
-    return [(plan, draw_picture(plan)) for plan in plan_dataset(0, 400)]
+    return [(plan, draw_picture(plan)) for plan in plan_dataset(0, 250)]
 
 
 @pytest.mark.slow
@@ -50,5 +50,5 @@ def test_thumbnails_with_the_box_do_not_tell_the_structure(drawn):
             with_rectangle.append((_thumbnail(boxed), name, plan.patient))
             with_place.append((np.concatenate([_thumbnail(picture.grey), place]), name, plan.patient))
     # among all ten structures; the question shows four of them
-    assert _accuracy(with_rectangle) < 0.5
-    assert _accuracy(with_place) < 0.5
+    assert _accuracy(with_rectangle) < 0.45
+    assert _accuracy(with_place) < 0.45
