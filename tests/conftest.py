@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -128,3 +129,11 @@ def _load(folder: Path) -> Base:
     from medvl.models.base import load_base
 
     return load_base(ModelConfig(name="tiny", path=str(folder)))
+
+
+@pytest.fixture
+def ctrl_c_works():
+    """A shell makes what it starts in the background deaf to Ctrl-C; Python then installs no handler of its own."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)

@@ -128,6 +128,7 @@ def test_a_full_disk(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("ctrl_c_works")
 def test_ctrl_c_keeps_the_checkpoint_and_exits_130(tmp_path):
     process = subprocess.Popen(
         command("train.py", *SMALL, "trainer.max_steps=5000", "trainer.val_every_steps=3"),

@@ -190,6 +190,7 @@ def test_the_budget_holds_under_concurrency(repeats):
     assert [one.rule for one in run.predictions[-5:]] == ["failed:budget"] * 5
 
 
+@pytest.mark.usefixtures("ctrl_c_works")
 def test_ctrl_c_keeps_what_was_answered():
     kept, hanging = [], threading.Event()
 
