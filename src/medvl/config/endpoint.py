@@ -9,9 +9,8 @@ from urllib.parse import urlsplit
 
 from pydantic import ConfigDict, Field, field_validator, model_validator
 
-from medvl.config.node import Node
+from medvl.config.node import Node, Positive
 
-Positive = Annotated[int, Field(gt=0)]
 Price = Annotated[float, Field(ge=0)]
 
 OURS = ("model", "messages", "stream", "n", "max_tokens", "max_completion_tokens", "logprobs", "top_logprobs")

@@ -10,14 +10,10 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, model_validator
 
+from medvl.config.asking import EvalConfig
 from medvl.config.endpoint import EndpointConfig
-from medvl.config.node import Node, TaskName
+from medvl.config.node import Count, Node, Positive, PositiveFloat, Share, TaskName
 from medvl.config.own_data import OwnDataConfig
-
-Positive = Annotated[int, Field(gt=0)]
-Count = Annotated[int, Field(ge=0)]
-Share = Annotated[float, Field(ge=0, le=1)]
-PositiveFloat = Annotated[float, Field(gt=0)]
 
 SplitName = Literal["train", "val", "test"]
 PartName = Literal["language", "vision", "projector"]
@@ -267,26 +263,6 @@ class OptimConfig(Node):
     schedule: Literal["cosine", "linear", "constant"] = "cosine"
     part_lr: dict[PartName, PositiveFloat] = Field(default_factory=dict)
     """Part -> learning rate of its weights, where it is not `lr`."""
-
-
-class EvalConfig(Node):
-    """How a model is asked and its answers are reduced."""
-
-    scoring: Literal["letter", "generation"] = "letter"
-    """`letter`: the likeliest option letter at the answer position. `generation`: what the model's reply says."""
-    max_new_tokens: Annotated[int, Field(ge=2)] = 16
-    """Most tokens of a reply, its end of turn included (generation only). A reply cut there is read up to the cut."""
-    reasoning_tokens: Count = 0
-    """Most tokens of the thought before the answer, between `<think>` and `</think>` (generation only); 0: none."""
-    batch_size: Positive = 32
-    val_items: Positive | None = None
-    """Most items of val asked at each validation (stratified by task, seeded); None asks all."""
-    test_items: Positive | None = None
-    """Most items of test asked; None asks all."""
-    reuse_answers: bool = True
-    """Keep answers in `paths.outputs/answers` as they come, and do not ask again what was answered in the same way."""
-    controls: list[Literal["text_only", "blank", "shuffled"]] = Field(default_factory=list)
-    """Asked again without their pictures (does the model look?): no picture, a blank one, that of another item."""
 
 
 class PathsConfig(Node):

@@ -14,7 +14,7 @@ from medvl.batching.dataset import Sample
 from medvl.batching.picture_control import PictureControl
 from medvl.batching.prompt import answer_tokens
 from medvl.benchmark.item import Item
-from medvl.config.schema import EvalConfig
+from medvl.config.asking import EvalConfig
 from medvl.models.greedy import Decoding, end_of_turn_ids
 from medvl.sources.record import Split
 

@@ -3,7 +3,8 @@ import re
 import pytest
 from mini_items import make_item
 
-from medvl.config.schema import DataConfig, EvalConfig, LoraConfig, ModelConfig, PathsConfig, TrainConfig, TrainerConfig
+from medvl.config.asking import EvalConfig
+from medvl.config.schema import DataConfig, LoraConfig, ModelConfig, PathsConfig, TrainConfig, TrainerConfig
 from medvl.errors import ModelError
 from medvl.models import fitting
 from medvl.models.fitting import check_fits, free_bytes, outlook, ways_out

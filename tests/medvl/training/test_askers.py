@@ -4,7 +4,8 @@ import pytest
 
 from medvl.answering.prediction import Scoring
 from medvl.batching.picture_control import PictureControl
-from medvl.config.schema import EvalConfig, ModelConfig
+from medvl.config.asking import EvalConfig
+from medvl.config.schema import ModelConfig
 from medvl.models.base import load_base
 from medvl.sources.record import Split
 from medvl.training.askers import local_asker

@@ -1,0 +1,29 @@
+"""How a model is asked: the configuration root `eval`."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from medvl.config.node import Count, Node, Positive
+
+
+class EvalConfig(Node):
+    """How a model is asked and its answers are reduced."""
+
+    scoring: Literal["letter", "generation"] = "letter"
+    """`letter`: the likeliest option letter at the answer position. `generation`: what the model's reply says."""
+    max_new_tokens: Annotated[int, Field(ge=2)] = 16
+    """Most tokens of a reply, its end of turn included (generation only). A reply cut there is read up to the cut."""
+    reasoning_tokens: Count = 0
+    """Most tokens of the thought before the answer, between `<think>` and `</think>` (generation only); 0: none."""
+    batch_size: Positive = 32
+    val_items: Positive | None = None
+    """Most items of val asked at each validation (stratified by task, seeded); None asks all."""
+    test_items: Positive | None = None
+    """Most items of test asked; None asks all."""
+    reuse_answers: bool = True
+    """Keep answers in `paths.outputs/answers` as they come, and do not ask again what was answered in the same way."""
+    controls: list[Literal["text_only", "blank", "shuffled"]] = Field(default_factory=list)
+    """Asked again without their pictures (does the model look?): no picture, a blank one, that of another item."""
