@@ -91,7 +91,7 @@ def _ask_model(job: Job[EvaluateConfig], run: RunFolder, data: QuestionDataModul
         after = ask(asker, data, split, prints, bar.of(f"fine-tuned on {split}"), answers=kept)
         after.write(run.path)
         controls = ask_controls(asker, data, split, prints, config.eval.controls, run.path / "controls", bar, kept)
-    console_lines.notes(console, after.notes)
+    console_lines.notes(console, [note for note in after.notes if note not in before.notes])
     made_from = after.metrics["fingerprints"]
     comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, made_from)
     console.print(metrics_table(after.metrics))

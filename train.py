@@ -119,7 +119,9 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
         after.write(run.path)
         controls = ask_controls(asker, data, Split.TEST, prints, config.eval.controls, run.path / "controls", bar, kept)
     log_everywhere(loggers, logged_metrics(after.metrics, "test"), trainer.global_step)
-    comparison = write_comparison(run.path, after.items, before.predictions, after.predictions, prints)
+    comparison = write_comparison(
+        run.path, after.items, before.predictions, after.predictions, after.metrics["fingerprints"]
+    )
     engine.close_loggers(loggers)
     batch = next(iter(data.question_loader(Split.TEST))).to(next(model.parameters()).device)
     best = scorer.best("val/macro_accuracy")

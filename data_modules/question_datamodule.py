@@ -162,11 +162,13 @@ class QuestionDataModule(pl.LightningDataModule):
             raise RuntimeError("hand over the processor first: datamodule.processor = ...")
         dataset = ItemDataset(items, self._root, control, self._config.seed, augment, shuffle_options)
         workers = self._config.data.num_workers
+        ask = self._config.eval
         collator = Collator(
             self.processor,
             with_answer=with_answer,
             companions=self.companions,
-            padding_side="left" if self._config.eval.scoring == "generation" else "right",
+            padding_side="left" if ask.scoring == "generation" else "right",
+            opened=with_answer or ask.scoring != "generation" or not ask.reasoning_tokens,
         )
         return QuestionLoader(
             dataset,  # type: ignore[arg-type]  # the collator turns samples into batches

@@ -18,7 +18,7 @@ from medvl.models.greedy import Decoding, write_replies
 
 
 def reply_batch(
-    model: Any, batch: Batch, tokenizer: Any, end_ids: Collection[int], decoding: Decoding
+    model: Any, batch: Batch, tokenizer: Any, end_ids: Collection[int], decoding: Decoding, opening: str = ""
 ) -> list[Prediction]:
     """Let the model reply to a batch of questions, and read its replies.
 
@@ -28,6 +28,7 @@ def reply_batch(
         tokenizer: The tokenizer of its processor.
         end_ids: See `end_of_turn_ids`.
         decoding: How long the replies may be.
+        opening: What the batch lets every reply begin with (`AnswerTokens.opening`); it is read, but is not the reply.
 
     Returns:
         One prediction an item, in order. `raw_text` is the whole reply, thought included, without control tokens.
@@ -46,7 +47,7 @@ def reply_batch(
     predictions = []
     for item, reply in zip(batch.items, replies, strict=True):
         text = tokenizer.decode([token for token in reply.ids if token not in dropped], skip_special_tokens=False)
-        told = text.replace(decoding.opening, "<think>").replace(decoding.closing, "</think>")
+        told = opening + text.replace(decoding.opening, "<think>").replace(decoding.closing, "</think>")
         found = read_reply(item, told, is_cut=reply.is_cut)
         predictions.append(
             Prediction(
@@ -73,6 +74,7 @@ def answer_all(
     device: torch.device | str,
     progress: Callable[[int], None] | None = None,
     keep: Callable[[list[Prediction]], None] | None = None,
+    opening: str = "",
 ) -> list[Prediction]:
     """Let the model reply to every batch, in evaluation mode; its mode is restored afterwards.
 
@@ -85,8 +87,9 @@ def answer_all(
         device: Where the model is.
         progress: Called with the number of items answered so far.
         keep: Called with the answers of each batch as it is done.
+        opening: See `reply_batch`.
     """
-    ask = partial(reply_batch, model, tokenizer=tokenizer, end_ids=end_ids, decoding=decoding)
+    ask = partial(reply_batch, model, tokenizer=tokenizer, end_ids=end_ids, decoding=decoding, opening=opening)
     return ask_all(model, batches, ask, device, progress, keep)
 
 

@@ -10,7 +10,7 @@ from PIL import Image
 
 from medvl.batching.dataset import Sample
 from medvl.batching.inputs import Companions
-from medvl.batching.prompt import AnswerTokens, answer_tokens, control_tokens, question_text, render
+from medvl.batching.prompt import AnswerTokens, answer_tokens, control_tokens, question_text, render, style_of
 from medvl.benchmark.item import Item
 from medvl.errors import DataError
 
@@ -71,6 +71,8 @@ class Collator:
         with_answer: True adds the answer and its labels (training); False stops after the generation prompt (scoring).
         companions: Inputs that the model's architecture must not go without.
         padding_side: Where short rows are filled up. Scoring and training do with either, generation needs `left`.
+        opened: Write the opening of the processor's prompt style for the model. False leaves it to begin its own turn,
+            with a thought (generation only).
 
     Raises:
         ModelError: See `answer_tokens`.
@@ -83,12 +85,17 @@ class Collator:
         with_answer: bool,
         companions: Companions = Companions(),  # noqa: B008  # frozen
         padding_side: Literal["left", "right"] = "right",
+        opened: bool = True,
     ) -> None:
+        if with_answer and not opened:
+            raise ValueError("an answer follows the opening; it cannot be left out")
         self._processor = processor
+        self._style = style_of(processor)
         self._with_answer = with_answer
         self._companions = companions
         self._padding_side = padding_side
         self.tokens: AnswerTokens = answer_tokens(processor)
+        self._opening = self.tokens.opening if opened else ""
         self._control = set(control_tokens(processor.tokenizer).values())
 
     def __call__(self, samples: Sequence[Sample]) -> Batch:
@@ -103,7 +110,8 @@ class Collator:
         if pictures and len(pictures) < len(samples):
             raise ValueError("a batch holds questions with pictures or questions without, not both")
         shown = tuple(sample.shown or sample.item for sample in samples)
-        texts = [render(self._processor, self._plain_text(item), picture=bool(pictures)) for item in items]
+        asked = [render(self._processor, self._plain_text(item), picture=bool(pictures)) for item in items]
+        texts = [text + self._opening for text in asked]
         if self._with_answer:
             texts = [text + self.tokens.endings[item.answer_letter] for text, item in zip(texts, items, strict=True)]
         encoded = self._processor(
@@ -138,7 +146,7 @@ class Collator:
         return Batch(items, inputs, labels, first, shown)
 
     def _plain_text(self, item: Item) -> str:
-        text = question_text(item)
+        text = question_text(item, self._style)
         if found := sorted(token for token in self._control if token in text):
             raise DataError(
                 f"item {item.item_id}: its question or options hold {', '.join(found)}, which the model reads as a "

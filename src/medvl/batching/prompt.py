@@ -6,22 +6,67 @@ One layout for training, scoring and serving; its version is part of every finge
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from itertools import takewhile
+from typing import Any, Literal, TypeVar
 
 from medvl.benchmark.item import LETTERS, Item
 from medvl.errors import ModelError
 
 PROMPT_VERSION = "letter-1"
-INSTRUCTION = "Answer with the letter of the correct option only."
 TEMPLATE_DATE = "26 Jul 2024"
 """For templates that write a date (Llama 3.2 does where there is no picture): the same every day, or figures drift."""
 
 
-def question_text(item: Item) -> str:
+PromptStyle = Literal["letter", "reasoning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Style:
+    """How an answer is asked for.
+
+    Attributes:
+        instruction: Last line of the user's text.
+        opening: What the model is made to begin its turn with.
+        closing: What it writes after the letter.
+    """
+
+    instruction: str
+    opening: str = ""
+    closing: str = ""
+
+
+STYLES: dict[PromptStyle, Style] = {
+    "letter": Style("Answer with the letter of the correct option only."),
+    # For models that learnt by reinforcement to think in tags first (DeepSeek-R1, arXiv:2501.12948; MedVLM-R1,
+    # arXiv:2502.19634). The thought is left empty, so that one position gives the answer.
+    "reasoning": Style(
+        "Think step by step inside <think> </think> tags, then give the letter of the correct option only inside "
+        "<answer> </answer> tags.",
+        opening="<think>\n\n</think>\n<answer>",
+        closing="</answer>",
+    ),
+}
+
+_T = TypeVar("_T")
+_STYLE = "_medvl_prompt_style"
+
+
+def use_style(processor: Any, style: PromptStyle) -> None:
+    """Ask questions made with this processor in a style; without it, for the letter alone."""
+    setattr(processor, _STYLE, style)
+
+
+def style_of(processor: Any) -> Style:
+    """The style of `use_style`."""
+    return STYLES[getattr(processor, _STYLE, "letter")]
+
+
+def question_text(item: Item, style: Style = STYLES["letter"]) -> str:
     """The user's text: question, one option a line, instruction."""
     options = [f"{letter}. {text}" for letter, text in zip(item.letters, item.options, strict=True)]
-    return "\n".join([item.question, *options, INSTRUCTION])
+    return "\n".join([item.question, *options, style.instruction])
 
 
 def conversation(text: str, answer: str | None = None, *, picture: bool = True) -> list[dict[str, Any]]:
@@ -38,12 +83,15 @@ class AnswerTokens:
     """What a processor's chat template makes of an answer.
 
     Attributes:
-        letter_ids: Letter -> token id at the answer position, right after the generation prompt.
-        endings: Letter -> text that follows the prompt when the letter is the answer: letter and end-of-turn marker.
+        opening: Text that is written for the model after the generation prompt; empty in the style `letter`. It ends
+            where the tokens of different answers part, which is before the letter where a tokenizer has `>A` as one.
+        letter_ids: Letter -> token id at the answer position, right after generation prompt and opening.
+        endings: Letter -> text that follows them when the letter is the answer: letter and end-of-turn marker.
         ending_ids: Letter -> its token ids. These, and only these, are supervised.
         adds_special_tokens: Whether the tokenizer must add its begin token (the template does not write one).
     """
 
+    opening: str
     letter_ids: dict[str, int]
     endings: dict[str, str]
     ending_ids: dict[str, tuple[int, ...]]
@@ -89,25 +137,43 @@ def answer_tokens(processor: Any) -> AnswerTokens:
     bos = getattr(tokenizer, "bos_token", None)
     adds_special_tokens = not (bos and prompt.startswith(bos))
     special = control_tokens(tokenizer)
+    turns = {letter: _answered(processor, prompt, letter) for letter in LETTERS}
+    opening = _opening(tokenizer, prompt, turns) if style_of(processor).opening else ""
+    asked = prompt + opening
     letter_ids, endings, ending_ids = {}, {}, {}
-    prompt_ids = _ids(tokenizer, prompt)
-    for letter in LETTERS:
-        full = _answered(processor, prompt, letter)
+    asked_ids = _ids(tokenizer, asked)
+    for letter, full in turns.items():
         ids = _ids(tokenizer, full)
-        if not full.startswith(prompt) or ids[: len(prompt_ids)] != prompt_ids or len(ids) == len(prompt_ids):
+        if not full.startswith(asked) or ids[: len(asked_ids)] != asked_ids or len(ids) == len(asked_ids):
             raise ModelError(
                 f"the chat template of {type(processor).__name__} does not write the answer after its generation "
                 f"prompt (prompt ends {prompt[-40:]!r}, with an answer {full[-40:]!r}); use the model's own template"
             )
-        rest = ids[len(prompt_ids) :]
+        rest = ids[len(asked_ids) :]
         end = next((i for i, token in enumerate(rest) if token in special), None)
         kept = rest[: end + 1] if end is not None else [*rest, tokenizer.eos_token_id]
         letter_ids[letter] = rest[0]
         ending_ids[letter] = tuple(kept)
-        endings[letter] = _text_of(tokenizer, full[len(prompt) :], kept)
+        endings[letter] = _text_of(tokenizer, full[len(asked) :], kept)
     if len(set(letter_ids.values())) != len(letter_ids):
         raise ModelError(f"two option letters share a token id ({letter_ids}); letters cannot be told apart")
-    return AnswerTokens(letter_ids, endings, ending_ids, adds_special_tokens)
+    return AnswerTokens(opening, letter_ids, endings, ending_ids, adds_special_tokens)
+
+
+def _opening(tokenizer: Any, prompt: str, turns: Mapping[str, str]) -> str:
+    """What all turns begin with after the prompt, in tokens."""
+    shared = _shared([_ids(tokenizer, turn) for turn in turns.values()])
+    text = "".join(_shared([turn[len(prompt) :] for turn in turns.values()]))
+    for end in range(len(text), 0, -1):
+        if _ids(tokenizer, prompt + text[:end]) == shared:
+            return text[:end]
+    raise ModelError(f"the tokenizer has no border between {text!r} and an answer letter; use model.prompt=letter")
+
+
+def _shared(sequences: Sequence[Sequence[_T]]) -> list[_T]:
+    """What all sequences begin with."""
+    alike = takewhile(lambda column: len(set(column)) == 1, zip(*sequences, strict=False))
+    return [column[0] for column in alike]
 
 
 def _answered(processor: Any, prompt: str, letter: str) -> str:
@@ -116,17 +182,22 @@ def _answered(processor: Any, prompt: str, letter: str) -> str:
     LLaVA-OneVision's template writes its own answers after another text than its generation prompt ends with. What a
     server will send is the generation prompt, so that is what is learnt: prompt, letter, and the template's end.
     """
+    style = style_of(processor)
+    answer = f"{style.opening}{letter}{style.closing}"
     full = render(processor, "?", letter).rstrip()
-    if not full.startswith(prompt):
-        before, mark, after = full.rpartition(letter)
-        if mark and before.rstrip().endswith(prompt.rstrip().rsplit("\n", 1)[-1].strip()):
-            return f"{prompt}{letter}{after}"
+    if full.startswith(prompt):
+        before, mark, after = full[len(prompt) :].partition(letter)
+        return f"{prompt}{before}{answer}{after}" if mark else full
+    before, mark, after = full.rpartition(letter)
+    if mark and before.rstrip().endswith(prompt.rstrip().rsplit("\n", 1)[-1].strip()):
+        return f"{prompt}{answer}{after}"
     return full
 
 
 def prompt_fingerprint(processor: Any) -> str:
-    """Hash of the prompt layout and the chat template (16 hex digits)."""
-    rendered = render(processor, f"{PROMPT_VERSION}\n{INSTRUCTION}", "A")
+    """Hash of the prompt layout, its style and the chat template (16 hex digits)."""
+    style = style_of(processor)
+    rendered = render(processor, f"{PROMPT_VERSION}\n{style.instruction}", f"{style.opening}A{style.closing}")
     return hashlib.sha256(rendered.encode()).hexdigest()[:16]
 
 

@@ -48,6 +48,9 @@ class ModelConfig(Node):
     """Most pixels a picture keeps (Qwen-VL), 28 x 28 or 32 x 32 of them are one token; None as above."""
     max_tiles: Positive | None = None
     """Most tiles a picture is cut into (Llama 3.2 Vision, InternVL, SmolVLM); 1 shows it whole; None as above."""
+    prompt: Literal["letter", "reasoning"] = "letter"
+    """How an answer is asked for. `letter`: the letter alone. `reasoning`: for models that think in tags first; the
+    thought is left empty and the letter stands in answer tags, unless `eval.reasoning_tokens` lets them think."""
     quantization: Literal["none", "nf4"] = "none"
     """`nf4`: the linear layers of the language part in 4 bits (QLoRA); tower, projector and head stay as they are."""
     train_parts: list[PartName] = Field(default_factory=list)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from medvl.batching.prompt import use_style
 from medvl.config.schema import ModelConfig
 from medvl.errors import ModelError
 from medvl.models.families import Family
@@ -112,7 +113,7 @@ def weight_files(folder: Path, name: str) -> list[Path]:
 
 
 def load_processor(config: ModelConfig, folder: Path, family: Family) -> Any:
-    """The model's processor, with the limits of the configuration, padding on the right.
+    """The model's processor, with the limits and the prompt style of the configuration, padding on the right.
 
     Raises:
         ModelError: Its files are absent or broken, or it cannot write a conversation.
@@ -132,6 +133,7 @@ def load_processor(config: ModelConfig, folder: Path, family: Family) -> Any:
     if processor.tokenizer.pad_token_id is None:
         processor.tokenizer.pad_token = processor.tokenizer.eos_token
     limit_pixels(processor, family, config)
+    use_style(processor, config.prompt)
     return processor
 
 

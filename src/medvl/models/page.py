@@ -138,12 +138,16 @@ are needed. The licence is what the publisher states; read it. "Medical training
 the pictures that the model was trained on: figures on such pictures may be flattered.
 """
 
-_OPTION_HEAD = ("`model=`", "hub id", "licence", "gated", "family", "medical training data")
+_OPTION_HEAD = ("`model=`", "hub id", "licence", "gated", "family", "prompt", "medical training data")
 
 _AFTER_OPTIONS = """
 The family is what the publisher's description says; what counts is `model_type` in the config.json that is loaded, and
 layouts that would run code from the hub are refused. {specimens} are specimens: the true architecture, processor and
 chat template of a family with random weights, a few megabytes, made on first use, for trying things out.
+
+"Prompt" is `model.prompt`. A model that learnt to think in tags first is asked with `reasoning`: it is trained and scored by
+letter after an empty thought, `<think></think><answer>`, and every figure says that its thought was left empty. With
+`eval.scoring=generation eval.reasoning_tokens=512` it thinks before it answers.
 
 ## What a family can do
 
@@ -219,7 +223,7 @@ def _option_row(option: ModelConfig) -> Sequence[str]:
     family = FAMILIES[FAMILY_OF[option.name]].title if option.endpoint is None else "asked over the network only"
     place = option.hub_id or ("ships with medvl" if option.path else "-")
     gated = "yes" if option.gated else "no"
-    return (f"`{option.name}`", place, option.licence, gated, family, option.training_data_note)
+    return (f"`{option.name}`", place, option.licence, gated, family, option.prompt, option.training_data_note)
 
 
 def _family_row(family: Family) -> Sequence[str]:

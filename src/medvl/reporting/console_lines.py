@@ -26,8 +26,8 @@ def readings(console: Console, card: Mapping[str, Any]) -> None:
 
 
 def notes(console: Console, sentences: Iterable[str]) -> None:
-    """Print sentences as a list, long ones wrapped under their dash."""
-    for sentence in sentences:
+    """Print sentences as a list, each once, long ones wrapped under their dash."""
+    for sentence in dict.fromkeys(sentences):
         console.print(Text(f"- {sentence}"), soft_wrap=not console.is_terminal)
 
 

@@ -71,7 +71,7 @@ def metrics_table(metrics: dict[str, Any]) -> Table:
     Returns:
         Table of at most 80 columns. Tiers and domains without items are named below it.
     """
-    table = _table(f"{metrics['split']} split, {metrics['scoring']} scoring")
+    table = _table(_way_of_asking(metrics))
     table.add_column("", overflow="fold", min_width=8)
     for header in _METRICS_HEADERS:
         table.add_column(header, justify="right", overflow="fold")
@@ -86,6 +86,11 @@ def metrics_table(metrics: dict[str, Any]) -> Table:
     return table
 
 
+def _way_of_asking(figures: dict[str, Any]) -> str:
+    thought = figures.get("fingerprints", {}).get("thought")
+    return f"{figures['split']} split, {figures['scoring']} scoring" + (f", thought {thought}" if thought else "")
+
+
 def comparison_table(comparison: dict[str, Any]) -> Table:
     """Table of zero-shot against fine-tuned: tasks, box tiers, domains, overall.
 
@@ -95,7 +100,7 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
     Returns:
         Table of at most 80 columns, intervals on a second line. Cells without items are named below it.
     """
-    table = _table(f"{comparison['split']} split, {comparison['scoring']} scoring: zero-shot against fine-tuned")
+    table = _table(f"{_way_of_asking(comparison)}: zero-shot against fine-tuned")
     table.add_column("", overflow="fold", min_width=8)
     for header in ("n", "chance", "zero-shot", "fine-tuned", "difference", "p Holm"):
         table.add_column(header, justify="right", overflow="fold")

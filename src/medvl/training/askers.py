@@ -101,8 +101,9 @@ def by_letter(model: Any, processor: Any) -> LocalAsker:
         model: The model, on its device, with or without an adapter.
         processor: Its processor.
     """
-    letter_ids = answer_tokens(processor).letter_ids
-    return LocalAsker(model, Scoring.LETTER, partial(letters.answer_all, letter_ids=letter_ids))
+    tokens = answer_tokens(processor)
+    answer_batches = partial(letters.answer_all, letter_ids=tokens.letter_ids)
+    return LocalAsker(model, Scoring.LETTER, answer_batches, _thought(tokens.opening))
 
 
 def by_generation(model: Any, processor: Any, decoding: Decoding) -> LocalAsker:
@@ -113,10 +114,19 @@ def by_generation(model: Any, processor: Any, decoding: Decoding) -> LocalAsker:
         processor: Its processor.
         decoding: How long replies may be.
     """
-    ends = end_of_turn_ids(model, answer_tokens(processor))
-    write = partial(generation.answer_all, tokenizer=processor.tokenizer, end_ids=ends, decoding=decoding)
-    about = {"decoding": decoding.describe(), "end_of_turn": " ".join(map(str, ends))}
+    tokens = answer_tokens(processor)
+    ends = end_of_turn_ids(model, tokens)
+    opening = "" if decoding.reasoning_tokens else tokens.opening
+    write = partial(
+        generation.answer_all, tokenizer=processor.tokenizer, end_ids=ends, decoding=decoding, opening=opening
+    )
+    about = {"decoding": decoding.describe(), "end_of_turn": " ".join(map(str, ends)), **_thought(opening)}
     return LocalAsker(model, Scoring.GENERATION, write, about)
+
+
+def _thought(opening: str) -> dict[str, str]:
+    """A model that would think first and is not let to is another model: its figures say so."""
+    return {"thought": "left empty"} if opening else {}
 
 
 def local_asker(model: Any, processor: Any, config: EvalConfig) -> LocalAsker:

@@ -84,6 +84,8 @@ def ask(
         notes = [
             f"kept answers {name} could not be read; their questions were asked again" for name in store.unreadable
         ]
+    if "thought" in asker.about:
+        notes.append("the model was made to leave its thought empty and to answer at once; every figure says so")
     return Evaluation(items, predictions, metrics_of(items, predictions, prints), notes)
 
 

@@ -173,3 +173,15 @@ def test_tags_that_are_control_tokens_stay_in_the_reply(tmp_path):
     assert len(base.processor.tokenizer) <= base.model.lm_head.out_features
     (found,) = thoughts(base, "<think>A<|object_ref_start|></think>C<|im_end|>")
     assert (found.answer, found.raw_text) == ("C", "<think>A</think>C")
+
+
+def test_what_the_reply_was_made_to_begin_with_is_read_with_it(shipped):
+    item = make_item(options=("head", "abdomen", "femur"))
+    sample = Sample(item, np.zeros((40, 40, 3), dtype=np.uint8))
+    with saying(shipped, ">B</answer><|im_end|>"):
+        (alone,) = replies(shipped, [sample], Decoding(max_new_tokens=40))
+    with saying(shipped, ">B</answer><|im_end|>"):
+        (opened,) = replies(shipped, [sample], Decoding(max_new_tokens=40), opening="<think>\n\n</think>\n<answer")
+    assert alone.answer is None
+    assert (opened.answer, opened.rule) == ("B", "answer_tag")
+    assert opened.raw_text == alone.raw_text == ">B</answer>"

@@ -10,7 +10,7 @@ from pytorch_lightning.plugins.precision import HalfPrecision
 
 from medvl.batching.collator import IGNORED, Batch, Collator
 from medvl.batching.dataset import Sample
-from medvl.batching.prompt import conversation, question_text
+from medvl.batching.prompt import conversation, question_text, use_style
 from medvl.errors import DataError
 
 END_OF_TURN = {"llava": "<|im_end|>", "mllama": "<|eot_id|>"}
@@ -179,3 +179,25 @@ def test_a_label_that_holds_a_control_token_is_refused_by_name(tiny_base, text, 
 def test_pictures_of_extreme_shape_make_a_batch(family_base, size):
     batch = Collator(family_base.processor, with_answer=True)(samples((size, (40, 30))))
     assert torch.isfinite(batch.inputs["pixel_values"]).all()
+
+
+def test_a_reasoning_style_opens_the_turn_for_the_model_unless_it_may_think(processor):
+    use_style(processor, "reasoning")
+    tokenizer = processor.tokenizer
+    trained = Collator(processor, with_answer=True)(samples())
+    closed, open_ended = (Collator(processor, with_answer=False, opened=opened)(samples()) for opened in (True, False))
+    for row, item in enumerate(trained.items):
+        said = tokenizer.decode(trained.labels[row][trained.labels[row] != IGNORED])
+        assert said == f"{item.answer_letter}</answer><|im_end|>"
+        asked, thinking = (
+            tokenizer.decode(batch.inputs["input_ids"][row][: int(batch.answer_position[row]) + 1])
+            for batch in (closed, open_ended)
+        )
+        assert asked == f"{thinking}<think>\n\n</think>\n<answer>"
+        assert "inside <answer> </answer> tags" in thinking
+    assert torch.equal(trained.answer_position, closed.answer_position)
+
+
+def test_an_answer_without_its_opening_is_refused(processor):
+    with pytest.raises(ValueError, match="an answer follows the opening"):
+        Collator(processor, with_answer=True, opened=False)

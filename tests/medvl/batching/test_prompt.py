@@ -1,9 +1,21 @@
 import copy
+import json
+from pathlib import Path
 
 import pytest
 from mini_items import make_item
+from transformers import AutoTokenizer
 
-from medvl.batching.prompt import answer_tokens, conversation, prompt_fingerprint, question_text, render
+from medvl.batching.prompt import (
+    STYLES,
+    answer_tokens,
+    conversation,
+    prompt_fingerprint,
+    question_text,
+    render,
+    style_of,
+    use_style,
+)
 from medvl.benchmark.item import LETTERS
 from medvl.errors import ModelError
 
@@ -36,6 +48,20 @@ TEMPLATES = {
 def processor(tiny_base):
     """A copy that a test may change."""
     return copy.deepcopy(tiny_base.processor)
+
+
+@pytest.fixture(params=["drawn", "Qwen2.5-VL"])
+def joining(request, processor):
+    """A copy whose tokenizer has `>A` as one token: our own with such tokens, and the real vocabulary that has them."""
+    if request.param == "drawn":
+        processor.tokenizer.add_tokens([f">{letter}" for letter in LETTERS])
+        return processor
+    folder = Path(__file__).resolve().parents[4] / "shared/model_configs/Qwen__Qwen2.5-VL-7B-Instruct"
+    if not folder.is_dir():
+        pytest.skip(f"no vocabulary of a real model at {folder}")
+    processor.tokenizer = AutoTokenizer.from_pretrained(folder)
+    processor.chat_template = json.loads((folder / "chat_template.json").read_text())["chat_template"]
+    return processor
 
 
 def test_the_question_is_one_line_an_option_and_the_instruction():
@@ -105,3 +131,52 @@ def test_the_fingerprint_sees_a_system_turn_that_only_one_side_adds(processor):
     assert before == prompt_fingerprint(copy.deepcopy(processor))
     processor.chat_template = "<|im_start|>system\nYou are a doctor.<|im_end|>\n" + processor.chat_template
     assert prompt_fingerprint(processor) != before
+
+
+def reads(processor, answer, letter):
+    """What a server would read of a turn that is answered with a letter."""
+    prompt = render(processor, "?") + answer.opening
+    return processor.tokenizer.decode(
+        [*processor.tokenizer(prompt, add_special_tokens=False)["input_ids"], *answer.ending_ids[letter]]
+    )
+
+
+def test_a_reasoning_model_is_made_to_leave_its_thought_empty(processor):
+    use_style(processor, "reasoning")
+    tokens = answer_tokens(processor)
+    assert tokens.opening == "<think>\n\n</think>\n<answer>"
+    assert len(set(tokens.letter_ids.values())) == len(LETTERS)
+    for letter in LETTERS:
+        assert reads(processor, tokens, letter).endswith(f"<think>\n\n</think>\n<answer>{letter}</answer><|im_end|>")
+        assert tokens.endings[letter] == f"{letter}</answer><|im_end|>"
+
+
+def test_the_opening_ends_before_the_letter_where_a_tokenizer_joins_both(joining):
+    use_style(joining, "reasoning")
+    tokens = answer_tokens(joining)
+    assert tokens.opening == "<think>\n\n</think>\n<answer"
+    assert joining.tokenizer.convert_ids_to_tokens(list(tokens.letter_ids.values())) == [f">{x}" for x in LETTERS]
+    assert tokens.endings["B"] == ">B</answer><|im_end|>"
+    assert tokens.ending_ids["B"][0] == tokens.letter_ids["B"]
+
+
+def test_a_template_that_drops_thoughts_does_not_matter(processor):
+    before = copy.deepcopy(processor)
+    processor.chat_template = processor.chat_template.replace(
+        "{{ part['text'] }}", "{{ part['text'].split('</think>')[-1] }}"
+    )
+    for one in (before, processor):
+        use_style(one, "reasoning")
+    assert answer_tokens(processor) == answer_tokens(before)
+
+
+def test_a_style_changes_the_instruction_and_the_fingerprint(processor):
+    before = prompt_fingerprint(processor)
+    assert style_of(processor) is STYLES["letter"]
+    use_style(processor, "reasoning")
+    text = question_text(make_item(), style_of(processor))
+    assert "<think>" in text.splitlines()[-1]
+    assert text.splitlines()[:-1] == question_text(make_item()).splitlines()[:-1]
+    assert prompt_fingerprint(processor) != before
+    use_style(processor, "letter")
+    assert prompt_fingerprint(processor) == before

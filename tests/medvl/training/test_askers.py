@@ -4,6 +4,7 @@ import pytest
 
 from medvl.answering.prediction import Scoring
 from medvl.batching.picture_control import PictureControl
+from medvl.batching.prompt import use_style
 from medvl.config.asking import EvalConfig
 from medvl.config.schema import ModelConfig
 from medvl.models.base import load_base
@@ -71,3 +72,21 @@ def test_a_model_replies_without_pictures_and_to_blank_ones(configured, tmp_path
         assert found[name]["scoring"] == "generation"
         assert found[name]["fingerprints"]["picture_control"] == name
         assert (tmp_path / name / "predictions.parquet").is_file()
+
+
+@pytest.fixture
+def thinking(shipped):
+    """The shipped base, asked as a model that thinks in tags first."""
+    use_style(shipped.processor, "reasoning")
+    yield
+    use_style(shipped.processor, "letter")
+
+
+def test_figures_of_a_model_that_may_not_think_say_so(configured, thinking):
+    ways = [EvalConfig(**FEW), WRITTEN, WRITTEN.model_copy(update={"reasoning_tokens": 4})]
+    closed, written, free = (ask(*configured(config), Split.TEST, PRINTS) for config in ways)
+    for found in (closed, written):
+        assert found.metrics["fingerprints"]["thought"] == "left empty"
+        assert any("leave its thought empty" in note for note in found.notes)
+    assert "thought" not in free.metrics["fingerprints"]
+    assert free.notes == []

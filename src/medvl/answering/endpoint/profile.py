@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 
-from medvl.batching.prompt import INSTRUCTION, PROMPT_VERSION
+from medvl.batching.prompt import PROMPT_VERSION, STYLES
 from medvl.config.endpoint import EndpointProfile
 
 
@@ -19,7 +19,7 @@ def asking(profile: EndpointProfile, repeats: int = 1) -> dict[str, str]:
     Returns:
         Names and values. What stands in the place of the pictures is left to the caller.
     """
-    prompt = hashlib.sha256(f"{PROMPT_VERSION}\n{INSTRUCTION}".encode()).hexdigest()[:16]
+    prompt = hashlib.sha256(f"{PROMPT_VERSION}\n{STYLES['letter'].instruction}".encode()).hexdigest()[:16]
     return {
         "scoring": "endpoint",
         "endpoint": profile.base_url,
