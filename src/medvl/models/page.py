@@ -145,9 +145,9 @@ The family is what the publisher's description says; what counts is `model_type`
 layouts that would run code from the hub are refused. {specimens} are specimens: the true architecture, processor and
 chat template of a family with random weights, a few megabytes, made on first use, for trying things out.
 
-"Prompt" is `model.prompt`. A model that learnt to think in tags first is asked with `reasoning`: it is trained and scored by
-letter after an empty thought, `<think></think><answer>`, and every figure says that its thought was left empty. With
-`eval.scoring=generation eval.reasoning_tokens=512` it thinks before it answers.
+"Prompt" is `model.prompt`. A model that learnt to think in tags first is asked with `reasoning`: it is trained and
+scored by letter after an empty thought, `<think></think><answer>`, and every figure says that its thought was left
+empty. With `eval.scoring=generation eval.reasoning_tokens=512` it thinks before it answers.
 
 ## What a family can do
 
