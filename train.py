@@ -53,6 +53,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.training.askers import by_letter
     from medvl.training.evaluation_callback import EvaluationCallback, log_everywhere, watchable
     from medvl.training.fingerprints import fingerprints_of, run_record
+    from medvl.training.first_steps import FirstStepsCallback
     from medvl.training.results import write_comparison
     from medvl.training.run_folder import hyperparameters, point_latest
     from medvl.training.session import ask, ask_controls, choose_device, kept_answers
@@ -106,7 +107,8 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
         before_val.items, prints, lambda step, seen: console_lines.step_line(console, step, seen)
     )
     module = SftModule(model, config.optim, letters)
-    trainer = engine.build_trainer(config.trainer, [scorer, *callbacks], loggers, batches, run.path)
+    alive = FirstStepsCallback(model, base, lambda signs: run.update(adapter_after_first_steps=signs))
+    trainer = engine.build_trainer(config.trainer, [scorer, alive, *callbacks], loggers, batches, run.path)
     point_latest(Path(config.paths.outputs), run.path)
     engine.fit(trainer, module, data)
     model.to(device).eval()

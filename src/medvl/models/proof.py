@@ -6,6 +6,7 @@ from typing import Any
 
 import torch
 from peft import PeftModel
+from torch import Tensor
 
 from medvl.batching.collator import Batch
 from medvl.models.adapter import b_norms, without_adapter
@@ -29,16 +30,23 @@ def prove_adapter(model: PeftModel, base: Base, batch: Batch) -> dict[str, Any]:
         `b_norms` by part; `logit_change`: largest change of an answer logit by the adapter; `merge_difference`: largest
         difference of an answer logit between merged and unmerged.
     """
+    adapted = _answer_logits(model, batch)
+    model.merge_adapter()
+    merged = _answer_logits(model, batch)
+    model.unmerge_adapter()
+    return {**signs_of_life(model, base, batch), "merge_difference": float((adapted - merged).abs().max())}
+
+
+@torch.inference_mode()
+def signs_of_life(model: PeftModel, base: Base, batch: Batch) -> dict[str, Any]:
+    """`b_norms` and `logit_change` of `prove_adapter`, which leave the weights as they are."""
+    adapted = _answer_logits(model, batch)
+    with without_adapter(model):
+        plain = _answer_logits(model, batch)
+    return {"b_norms": b_norms(model, base), "logit_change": float((adapted - plain).abs().max())}
+
+
+def _answer_logits(model: PeftModel, batch: Batch) -> Tensor:
     rows = torch.zeros_like(batch.inputs["input_ids"], dtype=torch.bool)
     rows[torch.arange(len(batch.items), device=rows.device), batch.answer_position] = True
-    adapted = logits_at(model, batch.inputs, rows)
-    with without_adapter(model):
-        plain = logits_at(model, batch.inputs, rows)
-    model.merge_adapter()
-    merged = logits_at(model, batch.inputs, rows)
-    model.unmerge_adapter()
-    return {
-        "b_norms": b_norms(model, base),
-        "logit_change": float((adapted - plain).abs().max()),
-        "merge_difference": float((adapted - merged).abs().max()),
-    }
+    return logits_at(model, batch.inputs, rows)
