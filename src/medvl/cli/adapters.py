@@ -95,10 +95,12 @@ def merge_command(
             soft_wrap=True,
         )
         return False
+    asked = f"model.name={out.name} model.path={merged.folder} model.dtype={merged.dtype}"
+    asked += "" if merged.prompt == "letter" else f" model.prompt={merged.prompt}"
     console_lines.whereabouts(
         console,
         {"merged model": merged.folder, "fingerprint": merged.fingerprints["merged"]},
-        [f"python evaluate.py model.name={out.name} model.path={merged.folder} model.dtype={merged.dtype}"],
+        [f"python evaluate.py {asked}"],
     )
     return True
 

@@ -46,6 +46,7 @@ class Merged:
         is_sound: Whether few enough answers changed.
         base: Label of the base.
         dtype: Precision of the weights.
+        prompt: `model.prompt` that it was trained and asked with.
         questions: What was asked.
         with_unmerged: Agreement with the same 16- or 32-bit base and the adapter beside it. This decides.
         with_quantized: Agreement with the 4-bit base that the adapter was trained on; None where it was trained on full
@@ -58,6 +59,7 @@ class Merged:
     is_sound: bool
     base: str
     dtype: str
+    prompt: str
     questions: str
     with_unmerged: Agreement
     with_quantized: Agreement | None
@@ -107,7 +109,7 @@ def merge_into_base(
             work.mkdir(parents=True)
         prints, label, before = _write(source, adapter, work, written, questions, progress)
         _free_memory()
-        reloaded = ModelConfig(name=out.name, path=str(work), dtype=written)  # type: ignore[arg-type]
+        reloaded = ModelConfig(name=out.name, path=str(work), dtype=written, prompt=trained.prompt)  # type: ignore[arg-type]
         prints["merged"], after = _read_again(reloaded, prints["processor"], questions, progress)
         verdict = agreement(before, after)
         quantized = None
@@ -120,6 +122,7 @@ def merge_into_base(
             is_sound=is_sound,
             base=label if record is None else str(record["base"]),
             dtype=written,
+            prompt=trained.prompt,
             questions=questions.origin,
             with_unmerged=verdict,
             with_quantized=quantized,

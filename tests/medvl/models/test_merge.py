@@ -70,6 +70,17 @@ def test_its_record_names_base_adapter_and_itself_and_no_path(merged, adapter, t
         assert str(tiny_folder).encode() not in path.read_bytes(), path.name
 
 
+def test_it_is_compared_in_the_prompt_that_it_was_trained_with(adapter, tmp_path):
+    folder = copied(adapter, tmp_path)
+    record = json.loads((folder / "medvl.json").read_text())
+    record["config"]["model"]["prompt"] = "reasoning"
+    (folder / "medvl.json").write_text(json.dumps(record))
+    found = merge_into_base(folder, tmp_path / "model", items=6)
+    assert found.prompt == "reasoning"
+    assert found.with_unmerged.flips == 0
+    assert found.with_unmerged.largest_difference < 1e-3
+
+
 def test_nothing_else_is_left_beside_it(merged):
     assert [path.name for path in merged.folder.parent.iterdir()] == [merged.folder.name]
     assert {path.suffix for path in merged.folder.iterdir()} <= {".json", ".safetensors", ".jinja", ".txt"}
