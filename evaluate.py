@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # imported late: a mistake in the configuration is answered b
     from medvl.config.endpoint import EndpointConfig
     from medvl.training.askers import Asker
     from medvl.training.run_folder import RunFolder
+    from medvl.training.variants import VariantAnswers
 
 CONF = Path(__file__).resolve().parent / "conf"
 
@@ -69,6 +70,7 @@ def _ask_model(job: Job[EvaluateConfig], run: RunFolder, data: QuestionDataModul
     from medvl.training.results import write_comparison
     from medvl.training.run_record import check_same
     from medvl.training.session import ask, ask_controls, choose_device, kept_answers
+    from medvl.training.variants import ask_variants
 
     config, console = job.config, get_console()
     base = load_base(config.model)
@@ -84,12 +86,14 @@ def _ask_model(job: Job[EvaluateConfig], run: RunFolder, data: QuestionDataModul
     split, kept = Split(config.split), kept_answers(config)
     with without_adapter(model), step_progress(console) as bar:
         before = ask(asker, data, split, prints, bar.of(f"zero-shot on {split}"), answers=kept)
+        varied = {"zero_shot": ask_variants(asker, data, before, config.eval, bar.of("zero-shot, variants"), kept)}
     console_lines.notes(console, before.notes)
     before.write(run.path / "zero_shot")
     prints = {**prints, "adapter": adapter}
     with step_progress(console) as bar:
         after = ask(asker, data, split, prints, bar.of(f"fine-tuned on {split}"), answers=kept)
         after.write(run.path)
+        varied["fine_tuned"] = ask_variants(asker, data, after, config.eval, bar.of("fine-tuned, variants"), kept)
         controls = ask_controls(asker, data, split, prints, config.eval.controls, run.path / "controls", bar, kept)
     console_lines.notes(console, [note for note in after.notes if note not in before.notes])
     made_from = after.metrics["fingerprints"]
@@ -99,6 +103,7 @@ def _ask_model(job: Job[EvaluateConfig], run: RunFolder, data: QuestionDataModul
     if controls:
         console.print()
         console.print(control_table(after.metrics, controls))
+    _show_robustness(run, varied)
     console_lines.whereabouts(console, {"figures": run.shown / "comparison.json"}, [])
     return float(after.metrics["overall"]["macro_accuracy"] or 0.0)
 
@@ -109,11 +114,13 @@ def _ask_endpoint(config: EvaluateConfig, run: RunFolder, data: QuestionDataModu
     from medvl.reporting import console_lines
     from medvl.sources.record import Split
     from medvl.training.endpoint_asker import endpoint_asker
+    from medvl.training.variants import price_notes
 
     card, asked = data.benchmark.card, data.items(Split(config.split))
     asker = endpoint_asker(server, asked, card["sources"], images=config.privacy.images)
     prints = {"benchmark": data.benchmark.fingerprint, **asker.about}
     run.update(base=f"{server.model} at {server.name}", fingerprints=prints)
+    console_lines.notes(get_console(), price_notes(asked, config.eval))
     try:
         accuracy = _zero_shot(config, run, data, asker, prints)
     finally:
@@ -132,6 +139,7 @@ def _zero_shot(
     from medvl.reporting.tables import control_table, metrics_table
     from medvl.sources.record import Split
     from medvl.training.session import ask, ask_controls, kept_answers
+    from medvl.training.variants import ask_variants
 
     console, split, kept = get_console(), Split(config.split), kept_answers(config)
     with step_progress(console) as bar:
@@ -140,12 +148,29 @@ def _zero_shot(
     found.write(run.path)
     console.print(metrics_table(found.metrics))
     with step_progress(console) as bar:
+        varied = ask_variants(asker, data, found, config.eval, bar.of("zero-shot, variants"), kept)
         controls = ask_controls(asker, data, split, prints, config.eval.controls, run.path / "controls", bar, kept)
     if controls:
         console.print()
         console.print(control_table(found.metrics, controls))
+    _show_robustness(run, {"zero_shot": varied})
     console_lines.whereabouts(console, {"figures": run.shown / "metrics.json"}, [])
     return float(found.metrics["overall"]["macro_accuracy"] or 0.0)
+
+
+def _show_robustness(run: RunFolder, models: dict[str, VariantAnswers | None]) -> None:
+    from rich import get_console
+
+    from medvl.reporting import console_lines
+    from medvl.reporting.robustness_table import robustness_table
+    from medvl.training.variants import write_robustness
+
+    console, asked = get_console(), {name: answers for name, answers in models.items() if answers is not None}
+    if asked:
+        console.print()
+        console_lines.notes(console, dict.fromkeys(note for answers in asked.values() for note in answers.notes))
+        console.print(robustness_table(write_robustness(run.path, asked)))
+        console_lines.whereabouts(console, {"robustness": run.shown / "robustness.json"}, [])
 
 
 if __name__ == "__main__":

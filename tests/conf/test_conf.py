@@ -41,6 +41,8 @@ REFUSED = {
     ("train", "model", "gpt5"): "can only be asked",
     ("train", "lora", "none"): "nothing would be trained",
     ("train", "eval", "generation"): "compares by letter scoring",
+    ("train", "eval", "robustness"): "train.py asks every question once",
+    ("train", "eval", "full"): "train.py asks every question once",
     ("evaluate", "model", "gpt5"): "say privacy.images=true",
     ("evaluate", "endpoint", "gpt5"): "say privacy.images=true",
 }

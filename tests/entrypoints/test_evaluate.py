@@ -43,8 +43,21 @@ def test_the_shipped_base_answers_by_its_replies(drawn, tmp_path):
     assert set(table["rule"]) == {"leading"}
 
 
+def test_the_shipped_base_is_asked_in_all_rotations_and_in_other_words(drawn, tmp_path):
+    printed, folder, _ = evaluated(drawn, tmp_path, "eval=robustness", "eval.test_items=10")
+    assert "all rotations in 2 wordings" in " ".join(printed.split())
+    content = json.loads((folder / "robustness.json").read_text())
+    table = pl.read_parquet(folder / "variants.parquet")
+    assert (content["n"], content["asked"]["n_variants"]) == (10, table.height)
+    assert table["item_id"].n_unique() == 10
+    turned = content["models"]["zero_shot"]["overall"]["rotations"]
+    assert turned["circular_accuracy"] <= turned["base_accuracy"]
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert turned["base_accuracy"] == metrics["overall"]["accuracy"]
+
+
 @pytest.mark.slow
-def test_an_adapter_is_compared_by_the_replies_of_both_models(drawn, tmp_path):
+def test_an_adapter_is_compared_by_the_replies_and_by_the_variants_of_both_models(drawn, tmp_path):
     run("train.py", *SMALL, f"paths.data={drawn}", "trainer.max_steps=2", "eval.controls=[]", cwd=tmp_path)
     overrides = ["adapter=outputs/latest/adapter", "eval=generation", "eval.test_items=30"]
     printed, folder, _ = evaluated(drawn, tmp_path, *overrides)
@@ -52,6 +65,13 @@ def test_an_adapter_is_compared_by_the_replies_of_both_models(drawn, tmp_path):
     comparison = json.loads((folder / "comparison.json").read_text())
     assert comparison["scoring"] == "generation"
     assert {"adapter", "decoding"} <= set(comparison["fingerprints"])
+    overrides = ["adapter=outputs/latest/adapter", "eval=robustness", "eval.test_items=10"]
+    printed, folder, _ = evaluated(drawn, tmp_path, *overrides)
+    assert re.search(r"overall *zero-", printed)
+    content = json.loads((folder / "robustness.json").read_text())
+    assert set(content["models"]) == {"zero_shot", "fine_tuned"}
+    assert content["difference"]["overall"]["ci95"]
+    assert (folder / "zero_shot" / "variants.parquet").is_file()
 
 
 def test_a_server_is_asked_in_place_of_a_model(drawn, tmp_path):

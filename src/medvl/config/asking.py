@@ -8,6 +8,9 @@ from pydantic import Field
 
 from medvl.config.node import Count, Node, Positive
 
+MOST_WORDINGS = 5
+"""The wordings that `medvl.benchmark.paraphrases` knows of a question, its own included."""
+
 
 class EvalConfig(Node):
     """How a model is asked and its answers are reduced."""
@@ -27,3 +30,12 @@ class EvalConfig(Node):
     """Keep answers in `paths.outputs/answers` as they come, and do not ask again what was answered in the same way."""
     controls: list[Literal["text_only", "blank", "shuffled"]] = Field(default_factory=list)
     """Asked again without their pictures (does the model look?): no picture, a blank one, that of another item."""
+    rotations: bool = False
+    """True: evaluate.py also asks every item in all rotations of its options (is the answer about the letter?)."""
+    paraphrases: Annotated[int, Field(ge=1, le=MOST_WORDINGS)] = 1
+    """In how many wordings evaluate.py asks every question; 1: as it is. With `rotations`, each in all rotations."""
+
+    @property
+    def asks_variants(self) -> bool:
+        """Whether items are asked in more ways than one."""
+        return self.rotations or self.paraphrases > 1

@@ -40,6 +40,11 @@ def rule_problems(config: BuildConfig) -> list[str]:
                 "that, then say python evaluate.py adapter=outputs/latest/adapter "
                 f"eval.scoring={config.eval.scoring}"
             )
+        if config.eval.asks_variants:
+            problems.append(
+                "eval.rotations and eval.paraphrases: train.py asks every question once. Train without them, then say "
+                "python evaluate.py adapter=outputs/latest/adapter eval=robustness"
+            )
         weights = config.task_mix.weights
         if len(weights) == len(TASKS) and not any(weights.values()):
             problems.append("task_mix.weights: every task has weight 0, so nothing would be trained")

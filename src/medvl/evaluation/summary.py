@@ -8,7 +8,6 @@
 | `domain_gap` | phantom minus clinical (see `domain_gap`) |
 | `classes`, `confusion` | task -> recall of each right answer; which answer was taken for which (see `confusion`) |
 | `letters`, `letter_bias` | letters of all items; task -> recall by letter and its spread (see `letter_bias`) |
-| `rotations` | task -> figures over all orders of the options (see `rotations`); null when they were not asked |
 | `calibration`, `selective_risk` | task -> see `calibration` |
 
 `macro_accuracy` with `macro_ci95` is the unweighted mean over tasks; `macro_chance`, `macro_always_a` and
@@ -42,7 +41,6 @@ from medvl.evaluation.metrics import (
     negative_log_likelihood,
     per_class_recall,
 )
-from medvl.evaluation.rotations import check_rotations, rotation_figures
 from medvl.evaluation.scored import cluster_codes, correct_array
 
 SCHEMA_VERSION = 1
@@ -58,7 +56,6 @@ def summarise(
     split: str,
     scoring: str,
     fingerprints: dict[str, str],
-    rotations: pl.DataFrame | None = None,
 ) -> dict[str, Any]:
     """Reduce a scored table to the content of `metrics.json`.
 
@@ -67,24 +64,18 @@ def summarise(
         split: Split the items are of.
         scoring: How the answers were obtained.
         fingerprints: What the figures were made from (benchmark, weights, prompt, ...), passed through.
-        rotations: The same model's option scores in all rotations of some of these items (`ROTATION_SCHEMA`).
 
     Returns:
         See the module: plain JSON types, rates in [0, 1], null for what is absent. The tiers, the terciles and the two
         domains are always there; a table of names (tasks, sources, devices, ...) has those that occur.
 
     Raises:
-        DataError: No rows, rows of another split or scoring than stated, or rotations that are incomplete or of other
-            items.
+        DataError: No rows, or rows of another split or scoring than stated.
     """
     check_scored(scored, split=split, scoring=scoring)
     scored = with_meta(scored)
     tasks = task_names(scored["task"])
     by_task = {task: scored.filter(pl.col("task") == task) for task in tasks}
-    asked = None
-    if rotations is not None:
-        check_rotations(scored, rotations)
-        asked = {task: rotation_figures(rows, rotations) for task, rows in by_task.items()}
     return {
         "schema_version": SCHEMA_VERSION,
         "split": split,
@@ -102,7 +93,6 @@ def summarise(
         "confusion": {task: confusion_matrix(rows) for task, rows in by_task.items()},
         "letters": letter_histogram(scored),
         "letter_bias": {task: letter_bias(rows) for task, rows in by_task.items()},
-        "rotations": asked,
         "calibration": {task: calibration(rows) for task, rows in by_task.items()},
         "selective_risk": {task: selective_risk(rows) for task, rows in by_task.items()},
         "fingerprints": dict(fingerprints),

@@ -68,25 +68,53 @@ def ask(
     items = questions.items(split)
     shown = {} if control is None else {"picture_control": str(control)}
     prints = fingerprints | asker.about | shown
-    store = _store(answers, asker.scoring, prints, control)
+    predictions, notes = answers_to(asker, questions, items, prints, progress, control, answers)
+    return Evaluation(items, predictions, metrics_of(items, predictions, prints), notes)
+
+
+def answers_to(
+    asker: Asker,
+    questions: Questions,
+    items: list[Item],
+    fingerprints: dict[str, str],
+    progress: Callable[[int, int], None] | None = None,
+    control: PictureControl | None = None,
+    answers: Path | None = None,
+) -> tuple[list[Prediction], list[str]]:
+    """Answers to some items of one split, kept ones where there are.
+
+    Args:
+        asker: Whom, and how.
+        questions: Where their batches come from.
+        items: What is asked, in this order; at least one.
+        fingerprints: Everything that can change an answer except the item and the scoring.
+        progress: Called with (items answered, items in all).
+        control: What stands in the place of the pictures; None shows them.
+        answers: Folder of kept answers; None keeps none.
+
+    Returns:
+        (one prediction an item, in order; sentences for the user).
+    """
+    split = items[0].split
+    store = _store(answers, asker.scoring, fingerprints, control)
     if store is None:
         report = None if progress is None else lambda done: progress(done, len(items))
-        predictions, notes = asker.answer(questions, split, control, items, report, None), []
-    else:
-        keys = [item.fingerprint() for item in items]
-        known = store.answers(keys)
-        # Two items may ask the same: it is asked once.
-        asked = list({key: item for key, item in zip(keys, items, strict=True) if key not in known}.values())
-        report = None if progress is None else lambda done: progress(len(items) - len(asked) + done, len(items))
-        found = asker.answer(questions, split, control, asked, report, store.add) if asked else []
-        by_key = known | {answer.item_fingerprint: answer for answer in found}
-        predictions = [replace(by_key[key], item_id=item.item_id) for key, item in zip(keys, items, strict=True)]
-        notes = [
-            f"kept answers {name} could not be read; their questions were asked again" for name in store.unreadable
-        ]
-    if "thought" in asker.about:
-        notes.append("the model was made to leave its thought empty and to answer at once; every figure says so")
-    return Evaluation(items, predictions, metrics_of(items, predictions, prints), notes)
+        return asker.answer(questions, split, control, items, report, None), _remarks(fingerprints)
+    keys = [item.fingerprint() for item in items]
+    known = store.answers(keys)
+    # Two items may ask the same: it is asked once.
+    asked = list({key: item for key, item in zip(keys, items, strict=True) if key not in known}.values())
+    report = None if progress is None else lambda done: progress(len(items) - len(asked) + done, len(items))
+    found = asker.answer(questions, split, control, asked, report, store.add) if asked else []
+    by_key = known | {answer.item_fingerprint: answer for answer in found}
+    predictions = [replace(by_key[key], item_id=item.item_id) for key, item in zip(keys, items, strict=True)]
+    notes = [f"kept answers {name} could not be read; their questions were asked again" for name in store.unreadable]
+    return predictions, notes + _remarks(fingerprints)
+
+
+def _remarks(fingerprints: dict[str, str]) -> list[str]:
+    empty = "the model was made to leave its thought empty and to answer at once; every figure says so"
+    return [empty] if "thought" in fingerprints else []
 
 
 def _store(

@@ -104,6 +104,13 @@ def test_training_compares_by_letter_scoring_and_says_how_to_get_replies():
     assert rule_problems(EvaluateConfig.model_validate({**BASE, "eval": {"scoring": "generation"}})) == []
 
 
+@pytest.mark.parametrize("further", [{"rotations": True}, {"paraphrases": 2}])
+def test_training_asks_every_question_once_and_says_how_to_ask_in_more_ways(further):
+    (problem,) = problems(eval=further)
+    assert "python evaluate.py adapter=outputs/latest/adapter eval=robustness" in problem
+    assert rule_problems(EvaluateConfig.model_validate({**BASE, "eval": further})) == []
+
+
 HERE = {"name": "lab", "base_url": "http://localhost:8000/v1", "model": "m"}
 AWAY = {**HERE, "base_url": "https://lab.example/v1"}
 

@@ -87,7 +87,7 @@ def test_bytes_that_are_no_text_are_refused(tmp_path):
 
 
 def test_files_without_the_figures_that_came_later_are_still_read(tmp_path, metrics, comparison):
-    for key in ("terciles", "area_curve", "domain_gap", "confusion", "letter_bias", "rotations", "selective_risk"):
+    for key in ("terciles", "area_curve", "domain_gap", "confusion", "letter_bias", "selective_risk"):
         del metrics[key]
     del metrics["tasks"]["PI"]["top_letter"]
     del comparison["tasks"]["PI"]["difference"]["p_clustered"], comparison["sources"]

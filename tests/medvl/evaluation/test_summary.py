@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 
 from medvl.errors import DataError
 from medvl.evaluation.intervals import exact_ci
-from medvl.evaluation.rotations import ROTATION_SCHEMA
 from medvl.evaluation.summary import DOMAINS, TIERS, summarise
 
 CELL = {
@@ -77,7 +76,7 @@ def test_layout_is_the_documented_one_in_plain_json(thirty):
     assert list(result) == [
         *("schema_version", "split", "scoring", "overall", "tasks", "tiers", "terciles", "area_curve", "domains"),
         *("domain_gap", "sources", "devices", "operators", "centres", "classes", "confusion", "letters"),
-        *("letter_bias", "rotations", "calibration", "selective_risk", "fingerprints"),
+        *("letter_bias", "calibration", "selective_risk", "fingerprints"),
     ]
     macro = {"macro_accuracy", "macro_ci95", "macro_chance", "macro_always_a", "macro_majority"}
     assert set(result["overall"]) == CELL | macro | {"loss", "calibration", "selective_risk"}
@@ -123,7 +122,7 @@ def test_cells_without_items_are_null(build):
     assert result["domains"]["phantom"] is None
     assert list(result["tasks"]) == ["VC"]
     assert result["terciles"] == {"lowest": None, "middle": None, "highest": None}
-    for absent in ("area_curve", "domain_gap", "rotations"):
+    for absent in ("area_curve", "domain_gap"):
         assert result[absent] is None
     for absent in ("loss", "calibration", "selective_risk"):
         assert result["overall"][absent] is None
@@ -176,14 +175,6 @@ def test_figures_by_task_are_those_of_its_own_rows(random_table):
     assert result["selective_risk"]["PI"] == result["overall"]["selective_risk"]
     balanced = result["tasks"]["PI"]
     assert balanced["balanced_ci95"][0] < balanced["balanced_accuracy"] < balanced["balanced_ci95"][1]
-
-
-def test_rotations_stand_under_their_task_and_null_where_none_was_asked(thirty):
-    rows = [("q11", rotation, [-0.1, -3.0], 0.1) for rotation in (0, 1)]
-    asked = pl.DataFrame(rows, schema=ROTATION_SCHEMA, orient="row")
-    rotations = summary(thirty["after"], rotations=asked)["rotations"]
-    assert (rotations["PI"], rotations["VG"]) == (None, None)
-    assert (rotations["VC"]["n"], rotations["VC"]["accuracy"]) == (1, 0.5)
 
 
 @settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
