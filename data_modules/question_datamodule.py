@@ -14,6 +14,7 @@ from medvl.batching.collator import Batch, Collator
 from medvl.batching.dataset import ItemDataset, Sample
 from medvl.batching.inputs import Companions
 from medvl.batching.loading import QuestionLoader
+from medvl.batching.option_rows import OptionCollator
 from medvl.batching.permuted import permute_answers
 from medvl.batching.picture_control import PictureControl
 from medvl.batching.sampler import TaskMixSampler
@@ -162,14 +163,20 @@ class QuestionDataModule(pl.LightningDataModule):
             raise RuntimeError("hand over the processor first: datamodule.processor = ...")
         dataset = ItemDataset(items, self._root, control, self._config.seed, augment, shuffle_options)
         workers = self._config.data.num_workers
-        ask = self._config.eval
-        collator = Collator(
-            self.processor,
-            with_answer=with_answer,
-            companions=self.companions,
-            padding_side="left" if ask.scoring == "generation" else "right",
-            opened=with_answer or ask.scoring != "generation" or not ask.reasoning_tokens,
-        )
+        asking = self._config.eval
+        collator: Collator | OptionCollator
+        if asking.scoring == "likelihood" and not with_answer:
+            relative = asking.likelihood == "relative"
+            collator = OptionCollator(self.processor, companions=self.companions, text_only_too=relative)
+            collator.check(items)  # before the first question is asked, not in the middle
+        else:
+            collator = Collator(
+                self.processor,
+                with_answer=with_answer,
+                companions=self.companions,
+                padding_side="left" if asking.scoring == "generation" else "right",
+                opened=with_answer or asking.scoring != "generation" or not asking.reasoning_tokens,
+            )
         return QuestionLoader(
             dataset,  # type: ignore[arg-type]  # the collator turns samples into batches
             batch_size=batch_size,

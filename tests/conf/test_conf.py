@@ -43,6 +43,7 @@ REFUSED = {
     ("train", "eval", "generation"): "compares by letter scoring",
     ("train", "eval", "robustness"): "train.py asks every question once",
     ("train", "eval", "full"): "train.py asks every question once",
+    ("train", "eval", "likelihood"): "compares by letter scoring",
     ("evaluate", "model", "gpt5"): "say privacy.images=true",
     ("evaluate", "endpoint", "gpt5"): "say privacy.images=true",
 }

@@ -299,6 +299,24 @@ def test_only_questions_that_are_replied_to_are_padded_on_the_left(configure, ti
     assert (first, last) == ((True, False) if scoring == "letter" else (False, True))
 
 
+@pytest.mark.parametrize("score", ["sum", "relative"])
+def test_the_options_of_a_question_are_rows_where_their_likelihood_is_asked(configure, tiny_base, score):
+    asking = EvalConfig(batch_size=4, scoring="likelihood", likelihood=score)
+    data = ready(configure(eval=asking), tiny_base.processor)
+    batch = next(iter(data.question_loader(Split.TEST)))
+    assert list(batch.items) == data.items(Split.TEST)[:4]
+    assert sum(len(part.items) for part in batch.parts) == sum(len(item.options) for item in batch.items)
+    assert bool(batch.blind) == (score == "relative")
+
+
+def test_options_that_cannot_be_asked_by_likelihood_are_refused_before_the_first_question(configure, tiny_base):
+    data = ready(configure(eval=EvalConfig(batch_size=4, scoring="likelihood")), tiny_base.processor)
+    *others, last = data.items(Split.TEST)
+    broken = dataclasses.replace(last, options=("all of the above", *last.options[1:]))
+    with pytest.raises(DataError, match=f"item {last.item_id}: its options speak of each other"):
+        data.question_loader(Split.TEST, items=[*others, broken])
+
+
 def test_questions_come_one_by_one_without_a_model(configure):
     data = ready(configure())
     items = data.items(Split.TEST)[:3]

@@ -56,6 +56,17 @@ def test_the_shipped_base_is_asked_in_all_rotations_and_in_other_words(drawn, tm
     assert turned["base_accuracy"] == metrics["overall"]["accuracy"]
 
 
+def test_the_shipped_base_is_asked_for_the_likelihood_of_each_option(drawn, tmp_path):
+    printed, folder, _ = evaluated(drawn, tmp_path, "eval=likelihood", "eval.test_items=20")
+    assert "test split, likelihood:per_token scoring" in printed
+    metrics = json.loads((folder / "metrics.json").read_text())
+    assert (metrics["scoring"], metrics["overall"]["n"]) == ("likelihood:per_token", 20)
+    table = pl.read_parquet(folder / "predictions.parquet")
+    assert set(table["scoring"]) == {"likelihood:per_token"}
+    found = json.loads(table["raw_text"][0])
+    assert len(found["sums"]) == len(found["tokens"]) == len(table["option_logprobs"][0])
+
+
 @pytest.mark.slow
 def test_an_adapter_is_compared_by_the_replies_and_by_the_variants_of_both_models(drawn, tmp_path):
     run("train.py", *SMALL, f"paths.data={drawn}", "trainer.max_steps=2", "eval.controls=[]", cwd=tmp_path)

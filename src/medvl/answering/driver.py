@@ -3,20 +3,33 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Protocol, Self, TypeVar
 
 import torch
 
 from medvl.answering.prediction import Prediction
-from medvl.batching.collator import Batch
 from medvl.benchmark.item import Item
 from medvl.errors import ModelError
 
 
+class Askable(Protocol):
+    """Questions made ready for a model."""
+
+    @property
+    def items(self) -> tuple[Item, ...]:
+        """What is asked."""
+
+    def to(self, device: torch.device | str) -> Self:
+        """The same on a device."""
+
+
+AskedBatch = TypeVar("AskedBatch", bound=Askable)
+
+
 def ask_all(
     model: Any,
-    batches: Iterable[Batch],
-    ask: Callable[[Batch], list[Prediction]],
+    batches: Iterable[AskedBatch],
+    ask: Callable[[AskedBatch], list[Prediction]],
     device: torch.device | str,
     progress: Callable[[int], None] | None = None,
     keep: Callable[[list[Prediction]], None] | None = None,
@@ -69,7 +82,7 @@ def check_finite(items: Sequence[Item], is_lost: Iterable[bool]) -> None:
 
 
 def _within_memory(
-    ask: Callable[[Batch], list[Prediction]], batch: Batch, device: torch.device | str
+    ask: Callable[[AskedBatch], list[Prediction]], batch: AskedBatch, device: torch.device | str
 ) -> list[Prediction]:
     try:
         return ask(batch.to(device))

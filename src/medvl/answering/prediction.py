@@ -19,6 +19,9 @@ class Scoring(StrEnum):
     LETTER = "letter"
     GENERATION = "generation"
     ENDPOINT = "endpoint"
+    LIKELIHOOD_SUM = "likelihood:sum"
+    LIKELIHOOD_PER_TOKEN = "likelihood:per_token"
+    LIKELIHOOD_RELATIVE = "likelihood:relative"
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,10 +33,10 @@ class Prediction:
         item_fingerprint: `Item.fingerprint()` of it.
         answer: Option letter, or None for an invalid answer. Never a guess.
         option_logprobs: Natural-log probability of every option letter over the whole vocabulary, in option order.
-            Empty when the scoring gives none.
+            Empty when the scoring gives none. For likelihood, the log-softmax of the options' scores instead.
         outside_mass: Probability of everything that is not an option letter, in [0, 1]; None when not known.
-        raw_text: Generated reply; "" for letter scoring.
-        rule: Name of the parsing rule that fired, or `argmax` for letter scoring.
+        raw_text: Generated reply; "" for letter scoring; `OptionLikelihoods.to_json()` for likelihood.
+        rule: Name of the parsing rule that fired, or `argmax` for letter scoring and likelihood.
         scoring: How the answer was obtained.
         latency_s: Seconds of wall time spent on the item (its share of a batch).
     """

@@ -10,7 +10,15 @@ from PIL import Image
 
 from medvl.batching.dataset import Sample
 from medvl.batching.inputs import Companions
-from medvl.batching.prompt import AnswerTokens, answer_tokens, control_tokens, question_text, render, style_of
+from medvl.batching.prompt import (
+    AnswerTokens,
+    Ending,
+    answer_tokens,
+    control_tokens,
+    question_text,
+    render,
+    style_of,
+)
 from medvl.benchmark.item import Item
 from medvl.errors import DataError
 
@@ -105,17 +113,34 @@ class Collator:
             DataError: An item's text holds a control token of the model, its row is longer than the model can take, or
                 the processor cut an answer off.
         """
+        texts = [question_text(sample.item, self._style) for sample in samples]
+        letters = [sample.item.answer_letter for sample in samples]
+        endings = [Ending(self.tokens.endings[letter], self.tokens.ending_ids[letter]) for letter in letters]
+        return self.rows(samples, texts, endings if self._with_answer else None)
+
+    def rows(self, samples: Sequence[Sample], texts: Sequence[str], endings: Sequence[Ending] | None) -> Batch:
+        """Make one batch of rows with texts of their own, order kept.
+
+        Args:
+            samples: Items with their pictures, a row each; one may stand in several rows.
+            texts: The user's text of each row.
+            endings: What follows the prompt of each row, and is labelled; None stops after the generation prompt.
+
+        Raises:
+            DataError: See `__call__`.
+        """
         items = tuple(sample.item for sample in samples)
         pictures = [[Image.fromarray(sample.pixels)] for sample in samples if sample.pixels is not None]
         if pictures and len(pictures) < len(samples):
             raise ValueError("a batch holds questions with pictures or questions without, not both")
         shown = tuple(sample.shown or sample.item for sample in samples)
-        asked = [render(self._processor, self._plain_text(item), picture=bool(pictures)) for item in items]
-        texts = [text + self._opening for text in asked]
-        if self._with_answer:
-            texts = [text + self.tokens.endings[item.answer_letter] for text, item in zip(texts, items, strict=True)]
+        for item, text in zip(items, texts, strict=True):
+            self.check_plain(item, text)
+        rendered = [render(self._processor, text, picture=bool(pictures)) + self._opening for text in texts]
+        if endings is not None:
+            rendered = [text + ending.text for text, ending in zip(rendered, endings, strict=True)]
         encoded = self._processor(
-            text=texts,
+            text=rendered,
             images=pictures or None,
             padding=True,
             padding_side=self._padding_side,
@@ -128,12 +153,11 @@ class Collator:
         lengths = inputs["attention_mask"].sum(dim=1)
         self._check_lengths(items, lengths)
         ends = lengths if self._padding_side == "right" else torch.full_like(lengths, inputs["input_ids"].shape[1])
-        if not self._with_answer:
+        if endings is None:
             return Batch(items, inputs, None, ends - 1, shown)
         labels = torch.full_like(inputs["input_ids"], IGNORED)
         first = torch.empty_like(lengths)
-        for row, item in enumerate(items):
-            ids = self.tokens.ending_ids[item.answer_letter]
+        for row, (item, (_, ids)) in enumerate(zip(items, endings, strict=True)):
             end = int(ends[row])
             found = tuple(inputs["input_ids"][row, end - len(ids) : end].tolist())
             if found != ids:
@@ -145,14 +169,17 @@ class Collator:
             first[row] = end - len(ids) - 1
         return Batch(items, inputs, labels, first, shown)
 
-    def _plain_text(self, item: Item) -> str:
-        text = question_text(item, self._style)
+    def check_plain(self, item: Item, text: str) -> None:
+        """Refuse a text of an item that the model would not read as text.
+
+        Raises:
+            DataError: It holds a control token of the model.
+        """
         if found := sorted(token for token in self._control if token in text):
             raise DataError(
                 f"item {item.item_id}: its question or options hold {', '.join(found)}, which the model reads as a "
                 "command, not as text; correct the labels of its source"
             )
-        return text
 
     def _check_lengths(self, items: tuple[Item, ...], lengths: torch.Tensor) -> None:
         longest = int(lengths.argmax())

@@ -9,12 +9,15 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import takewhile
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, NamedTuple, TypeVar
 
 from medvl.benchmark.item import LETTERS, Item
 from medvl.errors import ModelError
 
 PROMPT_VERSION = "letter-1"
+OPEN_PROMPT_VERSION = "open-1"
+OPEN_INSTRUCTION = "Answer the question using a single word or phrase."
+"""For short answers in words: the wording that LLaVA 1.5 was trained with (arXiv:2310.03744)."""
 TEMPLATE_DATE = "26 Jul 2024"
 """For templates that write a date (Llama 3.2 does where there is no picture): the same every day, or figures drift."""
 
@@ -69,6 +72,11 @@ def question_text(item: Item, style: Style = STYLES["letter"]) -> str:
     return "\n".join([item.question, *options, style.instruction])
 
 
+def open_question_text(item: Item) -> str:
+    """The user's text where the options are not shown: question, instruction."""
+    return f"{item.question}\n{OPEN_INSTRUCTION}"
+
+
 def conversation(text: str, answer: str | None = None, *, picture: bool = True) -> list[dict[str, Any]]:
     """Messages in the form that chat templates take: one picture and the text, then the answer when given."""
     shown = [{"type": "image"}] if picture else []
@@ -76,6 +84,18 @@ def conversation(text: str, answer: str | None = None, *, picture: bool = True) 
     if answer is None:
         return [user]
     return [user, {"role": "assistant", "content": [{"type": "text", "text": answer}]}]
+
+
+class Ending(NamedTuple):
+    """What follows the generation prompt when an answer is given.
+
+    Attributes:
+        text: The answer and the end of the turn.
+        ids: Its token ids.
+    """
+
+    text: str
+    ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +196,32 @@ def _shared(sequences: Sequence[Sequence[_T]]) -> list[_T]:
     return [column[0] for column in alike]
 
 
+def worded_ending(processor: Any, tokens: AnswerTokens, answer: str) -> Ending:
+    """What follows prompt and opening when an answer in words is given: written as a letter is, words in its place.
+
+    Args:
+        processor: A transformers processor with a chat template.
+        tokens: `answer_tokens` of it.
+        answer: The answer's text.
+
+    Raises:
+        ModelError: The first letters of the answer melt into one token with the end of the prompt, or the tokenizer
+            does not see where the turn ends.
+    """
+    one, other = tokens.endings["A"], tokens.endings["B"]
+    at = next(i for i, (a, b) in enumerate(zip(one, other, strict=False)) if a != b)  # where the letter stands
+    before, after = one[:at], one[at + 1 :]
+    prompt, text = render(processor, "?") + tokens.opening, f"{before}{answer}{after}"
+    prompt_ids, ids = _ids(processor.tokenizer, prompt), _ids(processor.tokenizer, prompt + text)
+    found, end = tuple(ids[len(prompt_ids) :]), tokens.ending_ids["A"][-1]
+    if ids[: len(prompt_ids)] != prompt_ids or found.count(end) != 1 or found[-1] != end:
+        raise ModelError(
+            f"the tokenizer of {type(processor).__name__} does not keep the answer {answer!r} apart from the prompt "
+            f"before it (ends {prompt[-20:]!r}) and the end of the turn ({after!r}) behind it: its tokens are {found}"
+        )
+    return Ending(text, found)
+
+
 def _answered(processor: Any, prompt: str, letter: str) -> str:
     """Prompt, answer and end of turn.
 
@@ -198,6 +244,14 @@ def prompt_fingerprint(processor: Any) -> str:
     """Hash of the prompt layout, its style and the chat template (16 hex digits)."""
     style = style_of(processor)
     rendered = render(processor, f"{PROMPT_VERSION}\n{style.instruction}", f"{style.opening}A{style.closing}")
+    return hashlib.sha256(rendered.encode()).hexdigest()[:16]
+
+
+def open_prompt_fingerprint(processor: Any) -> str:
+    """The same of questions whose options are not shown."""
+    style = style_of(processor)
+    answer = f"{style.opening}A{style.closing}"
+    rendered = render(processor, f"{OPEN_PROMPT_VERSION}\n{OPEN_INSTRUCTION}", answer)
     return hashlib.sha256(rendered.encode()).hexdigest()[:16]
 
 

@@ -11,12 +11,20 @@ from medvl.config.node import Count, Node, Positive
 MOST_WORDINGS = 5
 """The wordings that `medvl.benchmark.paraphrases` knows of a question, its own included."""
 
+LikelihoodScore = Literal["sum", "per_token", "relative"]
+"""How the log-probabilities of an option's tokens become one score, see `EvalConfig.likelihood`."""
+
 
 class EvalConfig(Node):
     """How a model is asked and its answers are reduced."""
 
-    scoring: Literal["letter", "generation"] = "letter"
-    """`letter`: the likeliest option letter at the answer position. `generation`: what the model's reply says."""
+    scoring: Literal["letter", "generation", "likelihood"] = "letter"
+    """`letter`: the likeliest option letter at the answer position. `generation`: what the model's reply says.
+    `likelihood`: the option whose text is the likeliest reply to the question alone, no options shown."""
+    likelihood: LikelihoodScore = "per_token"
+    """Which score of an option's text decides (likelihood only). `sum`: log-probability of the text. `per_token`: the
+    same over the number of its tokens, so that long options are not at a loss. `relative`: the sum with the picture
+    minus that without it, so that common words gain nothing."""
     max_new_tokens: Annotated[int, Field(ge=2)] = 16
     """Most tokens of a reply, its end of turn included (generation only). A reply cut there is read up to the cut."""
     reasoning_tokens: Count = 0

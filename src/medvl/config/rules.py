@@ -31,6 +31,12 @@ def rule_problems(config: BuildConfig) -> list[str]:
     problems = []
     if isinstance(config, EvaluateConfig):
         problems += _endpoint_problems(config)
+        asked = config.eval
+        if asked.scoring == "likelihood" and asked.likelihood == "relative" and "text_only" in asked.controls:
+            problems.append(
+                "eval.controls: with eval.likelihood=relative every option scores 0 without the picture, for that is "
+                "what is subtracted; say eval.controls=[blank]"
+            )
     if isinstance(config, TrainConfig):
         problems += _monitor_problems(config)
         problems += _part_problems(config)

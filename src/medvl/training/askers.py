@@ -1,4 +1,4 @@
-"""What a way of asking is, and those of a model on this machine: letter scoring, or the reply that it writes."""
+"""What a way of asking is, and those of a model on this machine: by letter, by the reply it writes, by likelihood."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Protocol
 
-from medvl.answering import generation, letters
+from medvl.answering import generation, letters, likelihood
 from medvl.answering.prediction import Prediction, Scoring
 from medvl.batching.collator import Batch
 from medvl.batching.dataset import Sample
 from medvl.batching.picture_control import PictureControl
-from medvl.batching.prompt import answer_tokens
+from medvl.batching.prompt import answer_tokens, open_prompt_fingerprint
 from medvl.benchmark.item import Item
-from medvl.config.asking import EvalConfig
+from medvl.config.asking import EvalConfig, LikelihoodScore
+from medvl.errors import ModelError
+from medvl.models.families import family_of_model
 from medvl.models.greedy import Decoding, end_of_turn_ids
 from medvl.sources.record import Split
 
@@ -65,7 +67,7 @@ class Asker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class LocalAsker:
-    """Asks a loaded model batch by batch. Made by `by_letter` and `by_generation`.
+    """Asks a loaded model batch by batch. Made by `by_letter`, `by_generation` and `by_likelihood`.
 
     Attributes:
         model: The model, on its device, with or without an adapter.
@@ -129,6 +131,27 @@ def _thought(opening: str) -> dict[str, str]:
     return {"thought": "left empty"} if opening else {}
 
 
+def by_likelihood(model: Any, processor: Any, score: LikelihoodScore) -> LocalAsker:
+    """Option likelihood, see `medvl.answering.likelihood`. The batches must be those of an `OptionCollator`.
+
+    Args:
+        model: The model, on its device, with or without an adapter.
+        processor: Its processor.
+        score: Which score of an option decides.
+
+    Raises:
+        ModelError: The score needs questions without a picture, and the model takes none.
+    """
+    if score == "relative" and not family_of_model(model).abilities.text_only:
+        raise ModelError(
+            f"{family_of_model(model).title} takes no question without a picture, which eval.likelihood=relative "
+            "subtracts; use per_token or sum"
+        )
+    read = partial(likelihood.answer_all, score=score)
+    about = {"open_prompt": open_prompt_fingerprint(processor), **_thought(answer_tokens(processor).opening)}
+    return LocalAsker(model, Scoring(f"likelihood:{score}"), read, about)
+
+
 def local_asker(model: Any, processor: Any, config: EvalConfig) -> LocalAsker:
     """The way of asking that a configuration names.
 
@@ -139,5 +162,7 @@ def local_asker(model: Any, processor: Any, config: EvalConfig) -> LocalAsker:
     """
     if config.scoring == "letter":
         return by_letter(model, processor)
+    if config.scoring == "likelihood":
+        return by_likelihood(model, processor, config.likelihood)
     decoding = Decoding(max_new_tokens=config.max_new_tokens, reasoning_tokens=config.reasoning_tokens)
     return by_generation(model, processor, decoding)

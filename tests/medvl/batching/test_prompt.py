@@ -6,15 +6,19 @@ import pytest
 from mini_items import make_item
 from transformers import AutoTokenizer
 
+from medvl.batching import prompt
 from medvl.batching.prompt import (
     STYLES,
     answer_tokens,
     conversation,
+    open_prompt_fingerprint,
+    open_question_text,
     prompt_fingerprint,
     question_text,
     render,
     style_of,
     use_style,
+    worded_ending,
 )
 from medvl.benchmark.item import LETTERS
 from medvl.errors import ModelError
@@ -98,6 +102,41 @@ def test_an_answer_is_the_letter_and_the_end_of_turn_for_other_templates(process
         text = [processor.tokenizer.decode([i]) for i in tokens.ending_ids[letter]]
         assert text == [part.format(letter=letter) for part in expected]
         assert tokens.letter_ids[letter] == tokens.ending_ids[letter][0]
+
+
+def test_an_answer_in_words_is_written_as_a_letter_is(family_base):
+    processor, tokens = family_base.processor, answer_tokens(family_base.processor)
+    for letter in LETTERS:
+        assert worded_ending(processor, tokens, letter) == (tokens.endings[letter], tokens.ending_ids[letter])
+    text, ids = worded_ending(processor, tokens, "an Animal's head")
+    assert "an Animal's head" in text
+    assert ids[-1] == tokens.ending_ids["A"][-1]
+    assert processor.tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_an_answer_in_words_has_the_end_of_turn_of_other_templates(processor, name):
+    processor.chat_template = TEMPLATES[name][0]
+    processor.tokenizer.add_special_tokens({"additional_special_tokens": ["<turn_end>"]})
+    text, ids = worded_ending(processor, answer_tokens(processor), "four-chamber view")
+    assert text == f"four-chamber view{TEMPLATES[name][1][1]}"
+    assert processor.tokenizer.decode(ids) == text
+
+
+@pytest.mark.parametrize("answer", ["\n\nhead", "head<|im_end|>"])
+def test_an_answer_that_cannot_be_told_from_what_is_around_it_is_refused(processor, answer, monkeypatch):
+    """Line breaks melt with the one that ends the prompt, an end of the turn in the words would end them."""
+    tokens, plain = answer_tokens(processor), prompt._ids
+    monkeypatch.setattr(prompt, "_ids", lambda tokenizer, text: plain(tokenizer, text.replace("\n\n\n", "#")))
+    with pytest.raises(ModelError, match=r"does not keep the answer .* apart"):
+        worded_ending(processor, tokens, answer)
+
+
+def test_an_open_question_shows_no_options_and_has_a_fingerprint_of_its_own(tiny_base):
+    item = make_item()
+    assert open_question_text(item).startswith(item.question + "\n")
+    assert not any(option in open_question_text(item) for option in item.options)
+    assert open_prompt_fingerprint(tiny_base.processor) != prompt_fingerprint(tiny_base.processor)
 
 
 def test_a_template_that_puts_something_before_the_answer_is_refused(processor):

@@ -14,7 +14,7 @@ def test_the_default_scores_letters_and_keeps_answers():
 @pytest.mark.parametrize(
     "wrong",
     [{"scoring": "letters"}, {"max_new_tokens": 1}, {"batch_size": 0}, {"controls": ["mirrored"]},
-     {"paraphrases": 0}, {"paraphrases": MOST_WORDINGS + 1}],
+     {"paraphrases": 0}, {"paraphrases": MOST_WORDINGS + 1}, {"likelihood": "mean"}],
 )  # fmt: skip
 def test_values_out_of_range_are_refused(wrong):
     with pytest.raises(ValidationError):

@@ -111,6 +111,16 @@ def test_training_asks_every_question_once_and_says_how_to_ask_in_more_ways(furt
     assert rule_problems(EvaluateConfig.model_validate({**BASE, "eval": further})) == []
 
 
+def test_what_is_relative_to_the_text_alone_is_not_asked_with_the_text_alone():
+    def found(score):
+        asking = {"scoring": "likelihood", "likelihood": score, "controls": ["text_only", "blank"]}
+        return rule_problems(EvaluateConfig.model_validate({**BASE, "eval": asking}))
+
+    (problem,) = found("relative")
+    assert "say eval.controls=[blank]" in problem
+    assert found("sum") == found("per_token") == []
+
+
 HERE = {"name": "lab", "base_url": "http://localhost:8000/v1", "model": "m"}
 AWAY = {**HERE, "base_url": "https://lab.example/v1"}
 

@@ -1,15 +1,20 @@
 """A model is asked by letter or by its reply, and neither takes the other's answers for its own."""
 
+from dataclasses import replace
+
 import pytest
 
+from medvl.answering.option_likelihoods import OptionLikelihoods
 from medvl.answering.prediction import Scoring
 from medvl.batching.picture_control import PictureControl
 from medvl.batching.prompt import use_style
 from medvl.config.asking import EvalConfig
 from medvl.config.schema import ModelConfig
+from medvl.errors import ModelError
 from medvl.models.base import load_base
 from medvl.sources.record import Split
-from medvl.training.askers import local_asker
+from medvl.training import askers
+from medvl.training.askers import by_likelihood, local_asker
 from medvl.training.session import ask, ask_controls
 
 PRINTS = {"benchmark": "x", "base": "b", "processor": "p", "prompt": "q", "dtype": "float32"}
@@ -49,13 +54,48 @@ def test_figures_of_generation_say_how_replies_were_written_and_those_of_letters
     assert set(by_reply.metrics["fingerprints"]) == {*PRINTS, "decoding", "end_of_turn"}
 
 
+@pytest.mark.parametrize("score", ["sum", "per_token", "relative"])
+def test_figures_of_likelihood_name_the_score_and_the_prompt(configured, score, tmp_path):
+    config = EvalConfig(scoring="likelihood", likelihood=score, **FEW)
+    asker, questions = configured(config)
+    found = ask(asker, questions, Split.TEST, PRINTS, answers=tmp_path)
+    assert found.metrics["scoring"] == f"likelihood:{score}"
+    assert set(found.metrics["fingerprints"]) == {*PRINTS, "open_prompt"}
+    assert found.metrics["overall"]["invalid_rate"] == found.metrics["overall"]["uncommitted_rate"] == 0
+    assert found.metrics["overall"]["calibration"]["n"] == 16
+    assert ask(asker, questions, Split.TEST, PRINTS, answers=tmp_path).predictions == found.predictions
+
+
+def test_a_score_is_the_same_whichever_of_them_decides(configured):
+    """Each run keeps the sums and token counts, so any of the scores can be had from any run."""
+    runs = {}
+    for score in ("sum", "per_token", "relative"):
+        asked = ask(*configured(EvalConfig(scoring="likelihood", likelihood=score, **FEW)), Split.TEST, PRINTS)
+        runs[score] = [OptionLikelihoods.from_json(p.raw_text) for p in asked.predictions]
+    for a, b, c in zip(*runs.values(), strict=True):
+        assert (a.sums, a.tokens) == (b.sums, b.tokens) == (c.sums, c.tokens)
+        assert (a.text_only_sums, b.text_only_sums) == (None, None)
+        assert len(c.text_only_sums) == len(c.sums)
+
+
+def test_a_family_that_must_see_a_picture_is_not_asked_relative_to_none(shipped, monkeypatch):
+    bound = replace(shipped.family, abilities=replace(shipped.family.abilities, text_only=False))
+    monkeypatch.setattr(askers, "family_of_model", lambda model: bound)
+    assert by_likelihood(shipped.model, shipped.processor, "sum").scoring is Scoring.LIKELIHOOD_SUM
+    with pytest.raises(ModelError, match=r"eval\.likelihood=relative subtracts; use per_token or sum"):
+        by_likelihood(shipped.model, shipped.processor, "relative")
+
+
 def test_kept_answers_of_one_way_of_asking_are_not_those_of_another(configured, tmp_path):
     longer = WRITTEN.model_copy(update={"max_new_tokens": 3})
-    ways = [EvalConfig(**FEW), WRITTEN, longer]
+    likely = [EvalConfig(scoring="likelihood", likelihood=score, **FEW) for score in ("sum", "per_token")]
+    ways = [EvalConfig(**FEW), WRITTEN, longer, *likely]
     for number, config in enumerate(ways, start=1):
         found = ask(*configured(config), Split.TEST, PRINTS, answers=tmp_path)
         assert len(list(tmp_path.iterdir())) == number
-        assert {p.scoring for p in found.predictions} == {Scoring(config.scoring)}
+        (scoring,) = {p.scoring for p in found.predictions}
+        named = f"likelihood:{config.likelihood}" if config.scoring == "likelihood" else config.scoring
+        assert scoring is Scoring(named)
 
 
 def test_kept_replies_are_read_back(configured, tmp_path):
