@@ -19,20 +19,20 @@ CONF = Path(__file__).resolve().parent / "conf"
 
 
 def evaluate(job: Job[EvaluateConfig]) -> float:
-    """One evaluation: zero-shot alone, or zero-shot against an adapter. Returns the macro accuracy."""
+    """One evaluation: zero-shot alone, zero-shot against an adapter, or old answers. Returns the macro accuracy."""
     from medvl.models.locate import find_base
     from medvl.training.quiet import silence_libraries
     from medvl.training.run_record import with_run_record
 
     silence_libraries()
     job = with_run_record(job)
-    if job.config.endpoint is None:
+    if job.config.endpoint is None and job.config.predictions is None:
         find_base(job.config.model)  # what to download is said before torch is imported
     from medvl.training.run_folder import RunFolder
 
     run = RunFolder(Path(job.config.paths.run), job.composed, job.overrides, job.config.seed)
     with run.recording():
-        return _evaluate(job, run)
+        return _evaluate(job, run) if job.config.predictions is None else _rescore(job.config, run)
 
 
 def _evaluate(job: Job[EvaluateConfig], run: RunFolder) -> float:
@@ -171,6 +171,38 @@ def _show_robustness(run: RunFolder, models: dict[str, VariantAnswers | None]) -
         console_lines.notes(console, dict.fromkeys(note for answers in asked.values() for note in answers.notes))
         console.print(robustness_table(write_robustness(run.path, asked)))
         console_lines.whereabouts(console, {"robustness": run.shown / "robustness.json"}, [])
+
+
+def _rescore(config: EvaluateConfig, run: RunFolder) -> float:
+    """Scores answers that are there already; imports no torch."""
+    from dataclasses import asdict
+
+    from rich import get_console
+
+    from medvl.batching.subset import asked_items
+    from medvl.benchmark.prepare import prepare_benchmark
+    from medvl.evaluation.answer_table import read_answers
+    from medvl.evaluation.rescore import rescore
+    from medvl.reporting import console_lines
+    from medvl.reporting.progress import step_progress
+    from medvl.reporting.tables import metrics_table
+    from medvl.sources.record import Split
+    from medvl.training.results import write_answers, write_details
+
+    console, answers = get_console(), read_answers(Path(str(config.predictions)))
+    with step_progress(console) as bar:
+        benchmark = prepare_benchmark(config, bar)
+    console_lines.benchmark(console, benchmark.card)
+    items = asked_items(benchmark, Split(config.split), config)
+    found = rescore(answers, items, benchmark)
+    console_lines.notes(console, found.notes)
+    prints = found.metrics["fingerprints"]
+    run.update(answered_by=asdict(answers.facts), predictions_sha256=answers.sha256, fingerprints=prints)
+    write_answers(run.path, found.predictions, found.metrics)
+    write_details(run.path, items, found.predictions, found.metrics)
+    console.print(metrics_table(found.metrics))
+    console_lines.whereabouts(console, {"figures": run.shown / "metrics.json"}, [])
+    return float(found.metrics["overall"]["macro_accuracy"] or 0.0)
 
 
 if __name__ == "__main__":

@@ -19,6 +19,7 @@ import polars as pl
 
 from medvl.benchmark.item import LETTERS, META_FIELDS
 from medvl.evaluation.comparison import compare
+from medvl.evaluation.details import details_of
 from medvl.evaluation.intervals import accuracy_ci, macro_bootstrap_ci
 from medvl.evaluation.paired import paired_bootstrap_difference
 from medvl.evaluation.seeds import compare_seeds
@@ -144,6 +145,7 @@ def main() -> None:
     words: dict[str, Any] = {"split": "test", "scoring": "letter", "fingerprints": {}}
     base, first, second = (drawn_table(seed, n, PATIENTS, skill) for seed, skill in ((1, 0.3), (2, 1.2), (3, 1.2)))
     timed(f"all of metrics.json, about {PATIENTS:,} patients", lambda: summarise(first, **words))
+    timed("all of details.json", lambda: details_of(first, **words))
     timed("all of comparison.json", lambda: compare(base, first, **words))
     timed("two seeds against the base", lambda: compare_seeds([base], [first, second], **words))
     verdict = "within" if slowest <= LIMIT_S else "NOT within"

@@ -18,12 +18,11 @@ from medvl.batching.option_rows import OptionCollator
 from medvl.batching.permuted import permute_answers
 from medvl.batching.picture_control import PictureControl
 from medvl.batching.sampler import TaskMixSampler
-from medvl.batching.subset import stratified_subset
+from medvl.batching.subset import asked_items
 from medvl.benchmark.item import Item
 from medvl.benchmark.prepare import Progress, benchmark_folder, data_root, prepare_benchmark, recipe_of
 from medvl.benchmark.store import Benchmark, read_benchmark
 from medvl.config.schema import EntryConfig, TaskMixConfig
-from medvl.errors import DataError
 from medvl.imaging.augment import Level, check_installed
 from medvl.sources.record import Split
 
@@ -55,7 +54,6 @@ class QuestionDataModule(pl.LightningDataModule):
         self.processor: Any = None
         self.companions = Companions()
         self._benchmark: Benchmark | None = None
-        self._overfit: list[Item] | None = None
 
     @property
     def folder(self) -> Path:
@@ -77,29 +75,10 @@ class QuestionDataModule(pl.LightningDataModule):
         """Read the benchmark folder."""
         if self._benchmark is None:
             self._benchmark = read_benchmark(self.folder)
-            limit = self._config.debug.overfit_items
-            if limit is not None:
-                train = [item for item in self._benchmark.items if item.split is Split.TRAIN]
-                self._overfit = stratified_subset(train, limit, self._config.seed)
 
     def items(self, split: Split) -> list[Item]:
-        """Items that training sees (train), or that are asked (val and test, within `eval.*_items`).
-
-        Raises:
-            DataError: The split is empty.
-        """
-        if self._overfit:
-            return self._overfit
-        wanted = split if self._overfit is None else Split.TRAIN
-        items = [item for item in self.benchmark.items if item.split is wanted]
-        if not items:
-            counts = {name: entry["splits"] for name, entry in self.benchmark.card["sources"].items() if entry["found"]}
-            raise DataError(
-                f"the {wanted} split of benchmark {self._config.data.name} is empty; items by source: {counts}"
-            )
-        ask = self._config.eval
-        limit = {Split.TRAIN: None, Split.VAL: ask.val_items, Split.TEST: ask.test_items}[split]
-        return stratified_subset(items, limit, self._config.seed)
+        """Items that training sees (train), or that are asked (val and test), see `asked_items`."""
+        return asked_items(self.benchmark, split, self._config)
 
     def train_dataloader(self) -> DataLoader[Batch]:
         """Batches with answers, drawn by the task mix, their pictures and options changed as the configuration says."""
@@ -113,7 +92,7 @@ class QuestionDataModule(pl.LightningDataModule):
             with_answer=True,
             sampler=NumberedDraws(sampler),
             augment=self._augment,
-            shuffle_options=self._config.data.shuffle_options and not self._overfit,
+            shuffle_options=self._config.data.shuffle_options and self._config.debug.overfit_items is None,
         )
 
     def val_dataloader(self) -> DataLoader[Batch]:

@@ -8,9 +8,12 @@ import pytest
 from commands import PROJECT, SMALL, run
 from scripted_endpoint import ScriptedEndpoint, said
 
+from medvl.evaluation.run_facts import RunFacts, read_run_facts
+
 FEW = [text for text in SMALL if not text.startswith("trainer")]
 FILES = [
     "metrics.json",
+    "details.json",
     "predictions.parquet",
     "controls/text_only/metrics.json",
     "controls/blank/predictions.parquet",
@@ -67,6 +70,25 @@ def test_the_shipped_base_is_asked_for_the_likelihood_of_each_option(drawn, tmp_
     assert len(found["sums"]) == len(found["tokens"]) == len(table["option_logprobs"][0])
 
 
+def test_earlier_answers_are_scored_again_without_torch(drawn, tmp_path):
+    words = [*FEW, f"paths.data={drawn}"]
+    run("evaluate.py", *words, "eval.controls=[]", cwd=tmp_path)
+    (first,) = tmp_path.glob("outputs/*evaluate*")
+    again = tmp_path / "again"
+    words += [f"predictions={first / 'predictions.parquet'}", f"hydra.run.dir={again}"]
+    done = run("evaluate.py", *words, cwd=tmp_path, PYTHONPROFILEIMPORTTIME="1")
+    imported = {line.rsplit("|", 1)[-1].strip() for line in done.stderr.splitlines() if line.startswith("import time:")}
+    assert "medvl.evaluation.rescore" in imported
+    assert not {"torch", "transformers", "peft", "pytorch_lightning"} & imported
+    for name in ("metrics.json", "details.json", "predictions.parquet"):
+        assert (again / name).read_bytes() == (first / name).read_bytes(), name
+    assert "test split, letter scoring" in done.stdout
+    record = json.loads((again / "run.json").read_text())
+    assert (record["status"], record["answered_by"]["model"]) == ("finished", "tiny")
+    refused = run("evaluate.py", *words[:-1], "split=val", cwd=tmp_path, expect=4)
+    assert "30 of its 30 answers are to other questions" in refused.stderr
+
+
 @pytest.mark.slow
 def test_an_adapter_is_compared_by_the_replies_and_by_the_variants_of_both_models(drawn, tmp_path):
     run("train.py", *SMALL, f"paths.data={drawn}", "trainer.max_steps=2", "eval.controls=[]", cwd=tmp_path)
@@ -102,6 +124,7 @@ def test_a_server_is_asked_in_place_of_a_model(drawn, tmp_path):
     assert "questions without a reply: 1 (refusal 1)" in printed
     assert record["endpoint"]["served_models"] == ["scripted-1"]
     assert record["endpoint"]["sampled"] is False
+    assert read_run_facts(folder) == RunFacts("m", "unknown", sampled=False, repeats=1)
     assert record["endpoint"]["usage"]["requests"] == len(calls) == 90
     metrics = json.loads((folder / "metrics.json").read_text())
     assert (metrics["scoring"], metrics["overall"]["n"]) == ("endpoint", 30)

@@ -31,8 +31,10 @@ def test_the_run_folder_holds_what_the_readme_lists(latest):
     for name in (
         "comparison.json",
         "metrics.json",
+        "details.json",
         "predictions.parquet",
         "zero_shot/metrics.json",
+        "zero_shot/details.json",
         "zero_shot/predictions.parquet",
         "controls/text_only/metrics.json",
         "controls/blank/predictions.parquet",

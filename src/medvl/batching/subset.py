@@ -1,4 +1,4 @@
-"""A smaller set of items that keeps the mix of tasks."""
+"""Which items of a benchmark a configuration asks, and a smaller set of items that keeps the mix of tasks."""
 
 from __future__ import annotations
 
@@ -7,6 +7,31 @@ from collections import defaultdict
 from collections.abc import Sequence
 
 from medvl.benchmark.item import Item
+from medvl.benchmark.store import Benchmark
+from medvl.config.schema import EntryConfig
+from medvl.errors import DataError
+from medvl.sources.record import Split
+
+
+def asked_items(benchmark: Benchmark, split: Split, config: EntryConfig) -> list[Item]:
+    """Items that training sees (train), or that are asked (val and test, within `eval.*_items`).
+
+    Args:
+        benchmark: All items.
+        split: Side of the benchmark. With `debug.overfit_items` every side is the same few train items.
+        config: Configuration of the entry file.
+
+    Raises:
+        DataError: The split is empty.
+    """
+    overfit, ask = config.debug.overfit_items, config.eval
+    wanted = split if overfit is None else Split.TRAIN
+    items = [item for item in benchmark.items if item.split is wanted]
+    if not items:
+        counts = {name: entry["splits"] for name, entry in benchmark.card["sources"].items() if entry["found"]}
+        raise DataError(f"the {wanted} split of benchmark {config.data.name} is empty; items by source: {counts}")
+    limit = overfit or {Split.TRAIN: None, Split.VAL: ask.val_items, Split.TEST: ask.test_items}[split]
+    return stratified_subset(items, limit, config.seed)
 
 
 def stratified_subset(items: Sequence[Item], limit: int | None, seed: int) -> list[Item]:

@@ -89,6 +89,18 @@ def sources(
     sources_command(get_console(), root)
 
 
+@app.command()
+def leaderboard(
+    runs: Annotated[list[Path] | None, typer.Argument(help="Folders of runs, e.g. outputs/latest.")] = None,
+    csv: Annotated[Path | None, typer.Option(help="CSV file to write.")] = None,
+    md: Annotated[Path | None, typer.Option(help="Markdown file to write.")] = None,
+) -> None:
+    """Rank runs that answered the same items, with the figures that were published with Fetal-Gauge beside them."""
+    from medvl.cli.ranking import leaderboard_command
+
+    leaderboard_command(get_console(), runs or [], csv, md)
+
+
 model_app = typer.Typer(help="Look at a base model.", no_args_is_help=True)
 app.add_typer(model_app, name="model")
 

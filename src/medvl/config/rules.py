@@ -37,6 +37,11 @@ def rule_problems(config: BuildConfig) -> list[str]:
                 "eval.controls: with eval.likelihood=relative every option scores 0 without the picture, for that is "
                 "what is subtracted; say eval.controls=[blank]"
             )
+        problems += [
+            f"predictions and {name} are both set: earlier answers are scored again, or a model is asked; keep one"
+            for name in ("adapter", "endpoint")
+            if config.predictions is not None and getattr(config, name) is not None
+        ]
     if isinstance(config, TrainConfig):
         problems += _monitor_problems(config)
         problems += _part_problems(config)

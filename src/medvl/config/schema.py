@@ -342,4 +342,6 @@ class EvaluateConfig(EntryConfig):
     split: SplitName = "test"
     endpoint: EndpointConfig | None = None
     """Server that is asked in place of a model on this machine."""
+    predictions: str | None = None
+    """File of answers (`predictions.parquet` of a run) that are scored again; no model is asked."""
     privacy: PrivacyConfig = PrivacyConfig()

@@ -13,12 +13,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from medvl.evaluation.cells import cell
+from medvl.evaluation.cells import FEW_ITEMS, cell
 
 TERCILES = ("lowest", "middle", "highest")
 
 _MOST_BINS = 10
-_ITEMS_A_BIN = 30  # below this an interval says little
 
 
 def tercile_names(scored: pl.DataFrame) -> pl.Series:
@@ -51,7 +50,7 @@ def area_curve(scored: pl.DataFrame) -> list[dict[str, Any]] | None:
     n = scored["area_share"].count()
     if n == 0:
         return None
-    parts = _part_of(scored, min(_MOST_BINS, max(1, n // _ITEMS_A_BIN)))
+    parts = _part_of(scored, min(_MOST_BINS, max(1, n // FEW_ITEMS)))
     bins = [_sized(scored.filter(parts == part)) for part in sorted(parts.drop_nulls().unique())]
     return [figures for figures in bins if figures is not None]
 

@@ -15,6 +15,11 @@ from medvl.evaluation.scored import cluster_codes, correct_array
 META_TABLES = {"devices": "device", "operators": "operator", "centres": "centre"}
 """Table of a file -> fact of an item's `meta` that it is made by."""
 
+FEW_ITEMS = 30
+"""Below this many items an interval says little."""
+FEW_GROUPS = 10
+"""Below this many groups a percentile bootstrap over groups is known to be too narrow."""
+
 
 def cell(rows: pl.DataFrame) -> dict[str, Any] | None:
     """Figures of some scored rows.
@@ -24,7 +29,8 @@ def cell(rows: pl.DataFrame) -> dict[str, Any] | None:
 
     Returns:
         None without rows; else `accuracy`, `ci95`, `ci_method` (`clustered_bootstrap`, or `exact` where the groups do
-        not differ, see `intervals`), `n`, `n_groups`; the levels `chance`, `always_a`, `majority`;
+        not differ, see `intervals`), `n`, `n_groups`, `is_small` (so few items or groups that the cell is to be read
+        with care); the levels `chance`, `always_a`, `majority`;
         `balanced_accuracy` (None for rows of several tasks); `invalid_rate`, `uncommitted_rate`,
         `constant_answer_items` (a count); `top_letter` and, for rows of one task, `top_answer`: what the model says
         most often, with a flag when it says nothing else.
@@ -32,13 +38,15 @@ def cell(rows: pl.DataFrame) -> dict[str, Any] | None:
     if rows.is_empty():
         return None
     clusters, right = cluster_codes(rows), correct_array(rows)
+    n_groups = int(clusters.max()) + 1
     one_task = rows["task"].n_unique() == 1
     return {
         "accuracy": accuracy(rows),
         "ci95": list(accuracy_ci(right, clusters)),
         "ci_method": "exact" if groups_agree(right, clusters) else "clustered_bootstrap",
         "n": rows.height,
-        "n_groups": int(clusters.max()) + 1,
+        "n_groups": n_groups,
+        "is_small": rows.height < FEW_ITEMS or n_groups < FEW_GROUPS,
         "chance": chance_level(rows),
         "always_a": always_a_level(rows),
         "majority": majority_level(rows),

@@ -1,4 +1,4 @@
-"""Reading and writing `metrics.json` and `comparison.json`.
+"""Reading and writing `metrics.json`, `details.json` and `comparison.json`.
 
 Keys may be added within a `schema_version`, so a reader takes an absent key that is not required here as null.
 """
@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from medvl.errors import DataError, StorageError
+from medvl.evaluation import details
 from medvl.evaluation.summary import DOMAINS, SCHEMA_VERSION, TASK_ORDER, TIERS
 
 _METRICS_KEYS = (
@@ -22,6 +23,10 @@ _METRICS_KEYS = (
 _METRICS_CELL = (
     *("accuracy", "ci95", "n", "n_groups", "chance", "always_a", "majority", "invalid_rate", "uncommitted_rate"),
 )
+_DETAILS_KEYS = ("schema_version", "split", "scoring", "few", "items", "overall", "tasks", "fingerprints")
+_DETAILS_WHOLE = ("counts", "unknown", "option_counts")
+_DETAILS_COUNTS = ("n", "right", "wrong", "invalid", "uncommitted")
+_DETAILS_TABLES = ("domains", "sources", "devices", "operators", "centres")
 _COMPARISON_KEYS = ("schema_version", "split", "scoring", "overall", "tasks", "box_tiers", "domains", "fingerprints")
 _COMPARISON_OVERALL = ("zero_shot", "fine_tuned", "difference", "n", "n_groups")
 _COMPARISON_CELL = (
@@ -72,6 +77,22 @@ def read_metrics(path: Path) -> dict[str, Any]:
     return data
 
 
+def read_details(path: Path) -> dict[str, Any]:
+    """Read and check a `details.json`.
+
+    Raises:
+        DataError: The file is absent, no JSON, of another version, lacks a key, or counts that do not add up.
+    """
+    data = _read(path, _DETAILS_KEYS, details.SCHEMA_VERSION)
+    _require(path, data["tasks"], (), "tasks")
+    _require_whole(path, data["overall"], "overall")
+    for task, part in data["tasks"].items():
+        _require_whole(path, part, f"tasks.{task}")
+        _require(path, part, _DETAILS_TABLES, f"tasks.{task}")
+        _require_cells(path, part, ("option_counts", *_DETAILS_TABLES), _METRICS_CELL)
+    return data
+
+
 def read_comparison(path: Path) -> dict[str, Any]:
     """Read and check a `comparison.json`.
 
@@ -92,7 +113,7 @@ def read_comparison(path: Path) -> dict[str, Any]:
     return data
 
 
-def _read(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
+def _read(path: Path, keys: tuple[str, ...], newest: int = SCHEMA_VERSION) -> dict[str, Any]:
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -104,9 +125,9 @@ def _read(path: Path, keys: tuple[str, ...]) -> dict[str, Any]:
     if not isinstance(data, dict):
         raise DataError(f"{path} should hold a JSON object, got {type(data).__name__}.")
     version = data.get("schema_version")
-    if version != SCHEMA_VERSION:
+    if version != newest:
         raise DataError(
-            f"{path} has schema_version {version!r}, this version reads {SCHEMA_VERSION}. "
+            f"{path} has schema_version {version!r}, this version reads {newest}. "
             "Run evaluate.py again on its predictions."
         )
     _require(path, data, keys, "the file")
@@ -124,6 +145,16 @@ def _require(path: Path, node: Any, keys: tuple[str, ...], where: str) -> None:
 def _require_names(path: Path, data: dict[str, Any], fixed: dict[str, tuple[str, ...]]) -> None:
     for table, names in fixed.items():
         _require(path, data[table], names, table)
+
+
+def _require_whole(path: Path, part: Any, where: str) -> None:
+    _require(path, part, _DETAILS_WHOLE, where)
+    _require(path, part["counts"], _DETAILS_COUNTS, f"{where}.counts")
+    n, *parts = (part["counts"][key] for key in _DETAILS_COUNTS)
+    if not all(isinstance(count, int) for count in (n, *parts)) or n != sum(parts):
+        raise DataError(
+            f"{path}: {where}.counts should add up to n={n}, got {parts}. Run evaluate.py again on its predictions."
+        )
 
 
 def _require_cells(path: Path, data: dict[str, Any], tables: tuple[str, ...], keys: tuple[str, ...]) -> None:

@@ -13,7 +13,8 @@
 `macro_accuracy` with `macro_ci95` is the unweighted mean over tasks; `macro_chance`, `macro_always_a` and
 `macro_majority` are the same mean of the levels. A task's cell adds `balanced_ci95`. Terciles and the bins of the
 curve add `area_share` and `median_area_share`. Devices, operators and centres are those named in the items' `meta`.
-Invalid and uncommitted answers are wrong in every accuracy and recall, and have their own rate in every cell.
+Invalid and uncommitted answers are wrong in every accuracy and recall, and have their own rate in every cell. How each
+task falls into domains, sources, devices, operators and centres stands in `details.json` (see `details`).
 """
 
 from __future__ import annotations

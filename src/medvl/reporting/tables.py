@@ -12,8 +12,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-FEW_GROUPS = 10
-"""Below this many groups a percentile bootstrap over groups is known to be too narrow."""
+from medvl.evaluation.cells import FEW_GROUPS
 
 ABSENT = "-"
 SIGNIFICANT_BELOW = 0.05

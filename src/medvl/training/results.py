@@ -1,4 +1,4 @@
-"""Writes what an evaluation found: predictions and metrics of each model, and their comparison."""
+"""Writes what an evaluation found: predictions, metrics and details of each model, and their comparison."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from medvl.answering.prediction import Prediction, predictions_to_frame
 from medvl.benchmark.item import Item, items_to_frame
 from medvl.errors import StorageError
 from medvl.evaluation.comparison import compare
+from medvl.evaluation.details import details_of
 from medvl.evaluation.files import write_json
 from medvl.evaluation.scored import score_predictions
 from medvl.evaluation.summary import summarise
@@ -26,6 +27,15 @@ def write_answers(folder: Path, predictions: Sequence[Prediction], metrics: dict
     except OSError as error:
         raise StorageError(f"cannot write the predictions to {folder}: {os.strerror(error.errno or 0)}") from error
     write_json(folder / "metrics.json", metrics)
+
+
+def write_details(
+    folder: Path, items: Sequence[Item], predictions: Sequence[Prediction], metrics: dict[str, Any]
+) -> None:
+    """Write `details.json` beside the `metrics.json` of the same answers."""
+    scored = score_predictions(items_to_frame(items), predictions_to_frame(predictions))
+    words = {key: metrics[key] for key in ("split", "scoring", "fingerprints")}
+    write_json(folder / "details.json", details_of(scored, **words))
 
 
 def write_comparison(

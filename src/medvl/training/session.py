@@ -18,7 +18,7 @@ from medvl.config.schema import EntryConfig
 from medvl.errors import ConfigError
 from medvl.sources.record import Split
 from medvl.training.askers import Asker, Questions
-from medvl.training.results import metrics_of, write_answers
+from medvl.training.results import metrics_of, write_answers, write_details
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,8 +38,9 @@ class Evaluation:
     notes: list[str]
 
     def write(self, folder: Path) -> None:
-        """Write `predictions.parquet` and `metrics.json`."""
+        """Write `predictions.parquet`, `metrics.json` and `details.json`."""
         write_answers(folder, self.predictions, self.metrics)
+        write_details(folder, self.items, self.predictions, self.metrics)
 
 
 def ask(

@@ -1,12 +1,17 @@
 import random
 from collections import Counter
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mini_items import make_item
 
-from medvl.batching.subset import stratified_subset
-from medvl.sources.record import Task
+from medvl.batching.subset import asked_items, stratified_subset
+from medvl.benchmark.store import Benchmark
+from medvl.config.schema import EvaluateConfig
+from medvl.errors import DataError
+from medvl.sources.record import Split, Task
 
 ITEMS = [make_item(task, i) for task, n in ((Task.PI, 30), (Task.VG, 50), (Task.CD, 3)) for i in range(n)]
 
@@ -48,3 +53,30 @@ def test_no_limit_gives_all():
     shuffled = random.Random(0).sample(ITEMS, len(ITEMS))
     assert stratified_subset(shuffled, None, 0) == shuffled
     assert stratified_subset([], 5, 0) == []
+
+
+TEST = [make_item(Task.PI, number, split=Split.TEST) for number in range(100, 120)]
+MINI = Benchmark(Path(), [*ITEMS, *TEST], {"sources": {"demo": {"found": True, "splits": {"train": 83, "test": 20}}}})
+
+
+def configured(**changes):
+    facts = {"name": "n", "model": {"name": "m", "path": "p"}, "data": {"name": "d", "root": "r", "sources": ["demo"]}}
+    return EvaluateConfig.model_validate({**facts, "paths": {"run": "x"}, **changes})
+
+
+def test_a_split_is_asked_within_its_own_limit():
+    assert asked_items(MINI, Split.TEST, configured()) == TEST
+    few = configured(eval={"test_items": 7})
+    assert asked_items(MINI, Split.TEST, few) == stratified_subset(TEST, 7, few.seed)
+    assert asked_items(MINI, Split.TRAIN, few) == ITEMS
+
+
+def test_overfitting_asks_the_same_few_train_items_on_every_side():
+    few = configured(debug={"overfit_items": 6})
+    sides = [asked_items(MINI, split, few) for split in Split]
+    assert sides == [stratified_subset(ITEMS, 6, few.seed)] * 3
+
+
+def test_an_empty_split_is_refused_with_the_items_of_each_source():
+    with pytest.raises(DataError, match=r"val split of benchmark d is empty; items by source: .*'train': 83"):
+        asked_items(MINI, Split.VAL, configured())

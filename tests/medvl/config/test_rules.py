@@ -25,6 +25,17 @@ def test_a_plain_configuration_has_no_problem():
     assert rule_problems(EvaluateConfig.model_validate(BASE)) == []
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("adapter", "run/adapter"), ("endpoint", {"name": "s", "model": "m", "base_url": "http://127.0.0.1/v1"})],
+)
+def test_earlier_answers_are_scored_or_a_model_is_asked(name, value):
+    both = EvaluateConfig.model_validate({**BASE, "predictions": "run/predictions.parquet", name: value})
+    assert any(f"predictions and {name} are both set" in problem for problem in rule_problems(both))
+    alone = EvaluateConfig.model_validate({**BASE, "predictions": "run/predictions.parquet"})
+    assert rule_problems(alone) == []
+
+
 def test_the_names_agree_with_the_records():
     assert set(TASKS) == set(Task)
     assert set(DOMAINS) == set(Domain)

@@ -6,7 +6,8 @@ import pytest
 
 from medvl.errors import DataError, StorageError
 from medvl.evaluation.comparison import compare
-from medvl.evaluation.files import read_comparison, read_metrics, write_json
+from medvl.evaluation.details import details_of
+from medvl.evaluation.files import read_comparison, read_details, read_metrics, write_json
 from medvl.evaluation.summary import summarise
 
 
@@ -20,11 +21,21 @@ def comparison(thirty):
     return compare(thirty["before"], thirty["after"], split="test", scoring="letter", fingerprints={})
 
 
+@pytest.fixture
+def details(thirty):
+    return details_of(thirty["after"], split="test", scoring="letter", fingerprints={"benchmark": "é"})
+
+
 def test_metrics_and_comparison_survive_a_round_trip(tmp_path, metrics, comparison):
     write_json(tmp_path / "new" / "metrics.json", metrics)
     write_json(tmp_path / "comparison.json", comparison)
     assert read_metrics(tmp_path / "new" / "metrics.json") == metrics
     assert read_comparison(tmp_path / "comparison.json") == comparison
+
+
+def test_details_survive_a_round_trip(tmp_path, details):
+    write_json(tmp_path / "details.json", details)
+    assert read_details(tmp_path / "details.json") == details
 
 
 def test_key_order_is_kept_and_nothing_else_is_left_in_the_folder(tmp_path, metrics):
@@ -60,7 +71,7 @@ def test_a_figure_that_is_no_number_is_named_and_not_written(tmp_path, bad):
     assert not list(tmp_path.iterdir())
 
 
-@pytest.mark.parametrize("read", [read_metrics, read_comparison])
+@pytest.mark.parametrize("read", [read_metrics, read_comparison, read_details])
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -69,7 +80,7 @@ def test_a_figure_that_is_no_number_is_named_and_not_written(tmp_path, bad):
         ("[1]", "should hold a JSON object, got list"),
         ("{}", "has schema_version None, this version reads 1"),
         ('{"schema_version": 2}', "has schema_version 2"),
-        ('{"schema_version": 1}', "lacks split, scoring, overall"),
+        ('{"schema_version": 1}', "lacks split, scoring, "),
     ],
 )
 def test_a_file_that_cannot_be_read_is_named_with_its_fault(tmp_path, read, text, words):
@@ -136,6 +147,31 @@ def test_a_key_that_a_comparison_lacks_is_named(tmp_path, comparison, keys, word
     write_json(tmp_path / "comparison.json", comparison)
     with pytest.raises(DataError, match=words):
         read_comparison(tmp_path / "comparison.json")
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        (("items",), "the file lacks items"),
+        (("overall", "unknown"), "overall lacks unknown"),
+        (("tasks", "PI", "devices"), r"tasks\.PI lacks devices"),
+        (("tasks", "PI", "counts", "wrong"), r"tasks\.PI\.counts lacks wrong"),
+        (("tasks", "VC", "domains", "phantom", "ci95"), r"domains\.phantom lacks ci95"),
+    ],
+)
+def test_a_key_that_details_lack_is_named(tmp_path, details, keys, words):
+    drop(details, *keys)
+    write_json(tmp_path / "details.json", details)
+    with pytest.raises(DataError, match=words):
+        read_details(tmp_path / "details.json")
+
+
+@pytest.mark.parametrize("bad", [25, "24", None])
+def test_counts_that_do_not_add_up_are_refused(tmp_path, details, bad):
+    details["tasks"]["PI"]["counts"]["right"] = bad
+    write_json(tmp_path / "details.json", details)
+    with pytest.raises(DataError, match=r"tasks\.PI\.counts should add up to n=10"):
+        read_details(tmp_path / "details.json")
 
 
 def test_a_node_of_another_kind_is_named(tmp_path, metrics):

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binomtest
+from scipy.stats import binomtest, bootstrap
 
 from medvl.errors import DataError
 from medvl.evaluation.intervals import accuracy_ci, clustered_bootstrap_ci, exact_ci, groups_agree, macro_bootstrap_ci
@@ -75,6 +75,24 @@ def test_bootstrap_equals_a_plain_resampling_loop():
     plain = [np.concatenate([by_group[g] for g in rng.integers(0, 40, 40)]).mean() for _ in range(4000)]
     low, high = clustered_bootstrap_ci(values, groups, resamples=4000)
     assert (low, high) == pytest.approx(tuple(np.quantile(plain, [0.025, 0.975])), abs=0.01)
+
+
+def test_bootstrap_equals_scipys_over_groups():
+    """scipy resamples groups when it is given their sums and sizes."""
+    rng = np.random.default_rng(5)
+    groups = np.concatenate([np.arange(50), rng.integers(0, 50, 350)])
+    values = rng.random(400) < np.linspace(0.1, 0.9, 50)[groups]
+    sums, sizes = np.bincount(groups, weights=values), np.bincount(groups)
+    expected = bootstrap(
+        (sums, sizes),
+        lambda total, size, axis: total.sum(axis) / size.sum(axis),
+        paired=True,
+        vectorized=True,
+        method="percentile",
+        n_resamples=4000,
+        rng=np.random.default_rng(6),
+    ).confidence_interval
+    assert clustered_bootstrap_ci(values, groups, resamples=4000) == pytest.approx(tuple(expected), abs=0.01)
 
 
 def test_macro_bootstrap_equals_a_plain_resampling_loop():

@@ -3,9 +3,10 @@ import math
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from sklearn.metrics import balanced_accuracy_score, log_loss, recall_score
+from sklearn.dummy import DummyClassifier
+from sklearn.metrics import accuracy_score, balanced_accuracy_score, log_loss, recall_score
 
 from medvl.evaluation import metrics
 from medvl.evaluation.intervals import exact_ci
@@ -43,6 +44,23 @@ def test_class_recall_equals_scikit_learns_and_counts_add_up(random_table):
     assert [row["recall"] for row in table.values()] == pytest.approx(list(expected))
     assert sum(row["n"] for row in table.values()) == 600
     assert all(row["ci95"][0] <= row["recall"] <= row["ci95"][1] for row in table.values())
+
+
+@settings(max_examples=30, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.lists(st.tuples(st.sampled_from(["A", "B", "C", None]), st.sampled_from("ABC")), min_size=1, max_size=12))
+@pytest.mark.filterwarnings("ignore:y_pred contains classes not in y_true")
+@pytest.mark.filterwarnings("ignore:A single label was found")
+def test_any_table_however_small_has_scikit_learns_accuracies_and_levels(build, rows):
+    """One class, one item, nothing answered: as many cases as there are short tables."""
+    scored = build.scored([(answer, {"right": right}) for answer, right in rows])
+    gold, given_text = scored["answer"].to_numpy(), counted_prediction(scored)
+    assert metrics.accuracy(scored) == pytest.approx(accuracy_score(gold, given_text))
+    assert metrics.balanced_accuracy(scored) == pytest.approx(balanced_accuracy_score(gold, given_text))
+    nothing_seen = np.zeros((len(gold), 1))
+    majority = DummyClassifier(strategy="most_frequent").fit(nothing_seen, gold)
+    assert metrics.majority_level(scored) == pytest.approx(majority.score(nothing_seen, gold))
+    letters = scored["answer_letter"].to_numpy()
+    assert metrics.always_a_level(scored) == pytest.approx(accuracy_score(letters, np.full(len(letters), "A")))
 
 
 def test_loss_equals_scikit_learns(random_table):

@@ -1,3 +1,5 @@
+from itertools import chain, combinations
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -157,3 +159,12 @@ def test_holm_never_lowers_a_p_keeps_their_order_and_ignores_the_order_given(ps,
     order = list(range(len(ps)))
     random.shuffle(order)
     assert holm([ps[i] for i in order]) == [adjusted[i] for i in order]
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=6))
+def test_holm_is_the_closed_test_of_all_bonferroni_tests(ps):
+    """A hypothesis falls when every set of hypotheses that holds it falls by Bonferroni (Marcus et al. 1976)."""
+    everyone = range(len(ps))
+    sets = list(chain.from_iterable(combinations(everyone, size) for size in range(1, len(ps) + 1)))
+    closed = [max(min(1.0, len(some) * min(ps[j] for j in some)) for some in sets if i in some) for i in everyone]
+    assert holm(ps) == pytest.approx(closed)

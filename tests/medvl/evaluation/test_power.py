@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from scipy.stats import norm
+from scipy.stats import norm, sem
 
 from medvl.evaluation.power import design_effect, minimum_detectable_difference
 
@@ -46,6 +46,14 @@ def test_where_nothing_can_be_found_there_is_no_difference(n, discordance):
 def test_design_effect_is_one_with_one_item_a_group():
     values = np.random.default_rng(0).random(50)
     assert design_effect(values, np.arange(50)) == pytest.approx(1)
+
+
+@given(st.integers(2, 30), st.integers(1, 8), st.integers(0, 2**32 - 1))
+def test_with_groups_of_one_size_it_is_scipys_error_of_their_means_over_that_of_the_items(n_groups, size, seed):
+    rng = np.random.default_rng(seed)
+    values = rng.normal(size=(n_groups, size)) + rng.normal(size=(n_groups, 1))
+    expected = (sem(values.mean(axis=1)) / sem(values.ravel())) ** 2
+    assert design_effect(values.ravel(), np.repeat(np.arange(n_groups), size)) == pytest.approx(expected)
 
 
 def test_items_that_repeat_within_groups_count_once():

@@ -11,7 +11,7 @@ from medvl.evaluation.summary import DOMAINS, TIERS, summarise
 
 CELL = {
     *("accuracy", "ci95", "n", "n_groups", "chance", "always_a", "majority", "balanced_accuracy", "invalid_rate"),
-    *("uncommitted_rate", "constant_answer_items", "ci_method", "top_letter", "top_answer"),
+    *("uncommitted_rate", "constant_answer_items", "ci_method", "top_letter", "top_answer", "is_small"),
 }
 
 

@@ -7,7 +7,8 @@ import pytest
 
 from medvl.answering.prediction import Prediction, Scoring, frame_to_predictions
 from medvl.errors import StorageError
-from medvl.training.results import metrics_of, write_answers, write_comparison
+from medvl.evaluation.files import read_details
+from medvl.training.results import metrics_of, write_answers, write_comparison, write_details
 
 
 def _answers(items, letter):
@@ -41,6 +42,19 @@ def test_predictions_and_metrics_are_read_back_as_written(items, tmp_path):
     assert frame_to_predictions(pl.read_parquet(tmp_path / "run" / "predictions.parquet")) == answers
     assert json.loads((tmp_path / "run" / "metrics.json").read_text()) == metrics
     assert metrics["overall"]["accuracy"] == 1.0
+
+
+def test_details_stand_beside_the_metrics_of_the_same_answers(items, tmp_path):
+    answers = _answers(items, "A")
+    metrics = metrics_of(items, answers, {"base": "x"})
+    write_details(tmp_path, items, answers, metrics)
+    details = read_details(tmp_path / "details.json")
+    assert {key: details[key] for key in ("split", "scoring", "fingerprints")} == {
+        key: metrics[key] for key in ("split", "scoring", "fingerprints")
+    }
+    assert {task: part["counts"]["right"] / part["counts"]["n"] for task, part in details["tasks"].items()} == {
+        task: cell["accuracy"] for task, cell in metrics["tasks"].items()
+    }
 
 
 def test_a_comparison_holds_both_models(items, tmp_path):
