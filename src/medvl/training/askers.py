@@ -19,6 +19,7 @@ from medvl.errors import ModelError
 from medvl.models.families import family_of_model
 from medvl.models.greedy import Decoding, end_of_turn_ids
 from medvl.sources.record import Split
+from medvl.training.team import ALONE, Team
 
 Progress = Callable[[int], None]
 """Called with the number of items answered so far."""
@@ -53,6 +54,10 @@ class Asker(Protocol):
     def about(self) -> dict[str, str]:
         """What can change its answers beside the model and the scoring: part of the fingerprints of its figures."""
 
+    @property
+    def team(self) -> Team:
+        """The processes that ask together, each of them some of the items."""
+
     def answer(
         self,
         questions: Questions,
@@ -74,12 +79,14 @@ class LocalAsker:
         scoring: See `Asker`.
         answer_batches: Called with (model, batches, device=, progress=, keep=).
         about: See `Asker`.
+        team: See `Asker`.
     """
 
     model: Any
     scoring: Scoring
     answer_batches: Callable[..., list[Prediction]]
     about: dict[str, str] = field(default_factory=dict)
+    team: Team = ALONE
 
     def answer(
         self,

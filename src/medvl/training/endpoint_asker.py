@@ -18,6 +18,7 @@ from medvl.config.endpoint import EndpointConfig
 from medvl.errors import ConfigError
 from medvl.sources.record import Split
 from medvl.training.askers import Keep, Progress, Questions
+from medvl.training.team import ALONE, Team
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,6 +39,11 @@ class EndpointAsker:
     def scoring(self) -> Scoring:
         """See `Asker`."""
         return Scoring.ENDPOINT
+
+    @property
+    def team(self) -> Team:
+        """See `Asker`. A server is asked by one process, which keeps several requests in flight."""
+        return ALONE
 
     @property
     def about(self) -> dict[str, str]:

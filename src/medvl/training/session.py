@@ -96,21 +96,31 @@ def answers_to(
     Returns:
         (one prediction an item, in order; sentences for the user).
     """
-    split = items[0].split
+    split, team = items[0].split, asker.team
     store = _store(answers, asker.scoring, fingerprints, control)
-    if store is None:
-        report = None if progress is None else lambda done: progress(done, len(items))
-        return asker.answer(questions, split, control, items, report, None), _remarks(fingerprints)
     keys = [item.fingerprint() for item in items]
-    known = store.answers(keys)
-    # Two items may ask the same: it is asked once.
-    asked = list({key: item for key, item in zip(keys, items, strict=True) if key not in known}.values())
-    report = None if progress is None else lambda done: progress(len(items) - len(asked) + done, len(items))
-    found = asker.answer(questions, split, control, asked, report, store.add) if asked else []
+    known = team.agreed({} if store is None else store.answers(keys))
+    if store is None:
+        asked = list(items)
+    else:  # two items may ask the same: it is asked once
+        asked = list({key: item for key, item in zip(keys, items, strict=True) if key not in known}.values())
+    # The picture that a shuffled item shows depends on all items that are asked with it.
+    mine = team.share(asked, whole=control is PictureControl.SHUFFLED)
+    report = None if progress is None else _of_all(progress, len(items), len(asked), len(mine))
+    found = asker.answer(questions, split, control, mine, report, None if store is None else store.add) if mine else []
+    found = team.gathered(found)
+    if store is None:
+        by_id = {answer.item_id: answer for answer in found}
+        return [by_id[item.item_id] for item in items], _remarks(fingerprints)
     by_key = known | {answer.item_fingerprint: answer for answer in found}
     predictions = [replace(by_key[key], item_id=item.item_id) for key, item in zip(keys, items, strict=True)]
     notes = [f"kept answers {name} could not be read; their questions were asked again" for name in store.unreadable]
     return predictions, notes + _remarks(fingerprints)
+
+
+def _of_all(progress: Callable[[int, int], None], n: int, asked: int, mine: int) -> Callable[[int], None]:
+    """Progress of all processes as one of them sees it: the others are as far with their shares."""
+    return lambda done: progress(n - asked + round(done * asked / mine), n)
 
 
 def _remarks(fingerprints: dict[str, str]) -> list[str]:

@@ -24,7 +24,8 @@ class Recorded:
     """A way of asking that notes which items were asked."""
 
     def __init__(self, asker):
-        self.asker, self.scoring, self.about, self.asked = asker, asker.scoring, asker.about, []
+        self.asker, self.asked = asker, []
+        self.scoring, self.about, self.team = asker.scoring, asker.about, asker.team
 
     def answer(self, questions, split, control, items, progress, keep):
         self.asked += items

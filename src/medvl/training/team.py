@@ -1,0 +1,109 @@
+"""Several processes that share one evaluation, started by `torchrun`: each question is asked by one of them.
+
+What they tell each other goes over gloo on the CPU, so a model may sit on any device. A process that dies takes the
+others with it (torchrun sees to that); answers that were kept by then are there for the next run.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any, TypeVar
+
+import torch.distributed as dist
+
+from medvl.benchmark.item import Item
+from medvl.errors import ConfigError
+
+T = TypeVar("T")
+
+PATIENCE = timedelta(hours=24)
+"""How long a process waits for the others: shares take as long as their pictures are large."""
+
+RANK, SIZE = "RANK", "WORLD_SIZE"
+
+
+@dataclass(frozen=True, slots=True)
+class Team:
+    """The processes of one evaluation, seen from one of them.
+
+    Attributes:
+        rank: This process, from 0.
+        size: How many there are.
+    """
+
+    rank: int = 0
+    size: int = 1
+
+    @property
+    def leads(self) -> bool:
+        """Whether this process writes the files and speaks to the user."""
+        return self.rank == 0
+
+    def share(self, items: Sequence[Item], *, whole: bool = False) -> list[Item]:
+        """This process's part of some items, in their order: pictures stay whole, and parts have about one size.
+
+        Args:
+            items: The same in every process.
+            whole: Leave all of them to the first process.
+        """
+        if self.size == 1 or whole:
+            return list(items) if self.leads else []
+        pictures: dict[str, list[Item]] = defaultdict(list)
+        for item in items:
+            pictures[item.sha256_pixels].append(item)
+        loads = [0] * self.size
+        owner = {}
+        for picture, asked in sorted(pictures.items(), key=lambda entry: -len(entry[1])):
+            owner[picture] = loads.index(min(loads))
+            loads[owner[picture]] += len(asked)
+        return [item for item in items if owner[item.sha256_pixels] == self.rank]
+
+    def gathered(self, mine: Sequence[T]) -> list[T]:
+        """What all processes have, those of the first one first. Every process must call it."""
+        if self.size == 1:
+            return list(mine)
+        found: list[Any] = [None] * self.size
+        dist.all_gather_object(found, list(mine))
+        return [one for part in found for one in part]
+
+    def agreed(self, value: T) -> T:
+        """The value of the first process, in all of them. Every process must call it."""
+        if self.size == 1:
+            return value
+        told = [value]
+        dist.broadcast_object_list(told, src=0)
+        return told[0]
+
+
+ALONE = Team()
+
+
+def join_team() -> Team:
+    """The team that this process was started in; alone when it was started as usual.
+
+    Raises:
+        ConfigError: The environment names a team but not how to find it.
+    """
+    size = int(os.environ.get(SIZE, "1"))
+    if size == 1:
+        return ALONE
+    if absent := [name for name in (RANK, "MASTER_ADDR", "MASTER_PORT") if name not in os.environ]:
+        raise ConfigError(
+            [
+                f"{SIZE}={size} in the environment, but {', '.join(absent)} is absent: start the processes with "
+                f"torchrun --nproc-per-node={size} evaluate.py ..., or unset {SIZE} to use one process"
+            ]
+        )
+    if not dist.is_initialized():
+        dist.init_process_group("gloo", timeout=PATIENCE)
+    return Team(dist.get_rank(), dist.get_world_size())
+
+
+def leave_team() -> None:
+    """Let the others go; nothing when alone."""
+    if dist.is_available() and dist.is_initialized():
+        dist.destroy_process_group()
