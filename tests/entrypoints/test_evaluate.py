@@ -1,11 +1,15 @@
 """Evaluation by replies and at a server, as a user runs it."""
 
 import json
+import os
 import re
+import subprocess
+import sys
 
+import numpy as np
 import polars as pl
 import pytest
-from commands import PROJECT, SMALL, run
+from commands import OFFLINE, PROJECT, SMALL, run
 from scripted_endpoint import ScriptedEndpoint, said
 
 from medvl.evaluation.run_facts import RunFacts, read_run_facts
@@ -148,3 +152,30 @@ def test_a_server_that_is_not_there_is_one_message(drawn, tmp_path):
     assert "Nothing answers there: start the server, or correct base_url" in done.stderr
     assert "Traceback" not in done.stderr
     assert str(PROJECT) not in done.stderr
+
+
+@pytest.mark.slow
+def test_two_processes_give_the_figures_of_one(drawn, tmp_path):
+    words = [*FEW, f"paths.data={drawn}", "eval.batch_size=8", "eval.controls=[shuffled]"]
+    alone, shared = tmp_path / "alone", tmp_path / "shared"
+    alone.mkdir()
+    shared.mkdir()
+    run("evaluate.py", *words, cwd=alone)
+    start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+    done = subprocess.run(
+        [*start, str(PROJECT / "evaluate.py"), *words],
+        cwd=shared, env={**os.environ, **OFFLINE, "OMP_NUM_THREADS": "1"}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("test split, letter scoring") == 1
+    (one,), (two,) = (list(folder.glob("outputs/*evaluate*")) for folder in (alone, shared))
+    for control in ("", "controls/shuffled/"):
+        first, second = (pl.read_parquet(folder / f"{control}predictions.parquet") for folder in (one, two))
+        names = ["item_id", "item_fingerprint", "answer"]
+        assert first.select(names).equals(second.select(names))
+        scores = [table["option_logprobs"].explode().to_numpy() for table in (first, second)]
+        assert np.allclose(*scores, atol=1e-4)
+    tasks = [json.loads((folder / "metrics.json").read_text())["tasks"] for folder in (one, two)]
+    assert [t["PI"]["accuracy"] for t in tasks][0] == [t["PI"]["accuracy"] for t in tasks][1]
+    kept = pl.concat(pl.read_parquet(path, glob=False) for path in shared.glob("outputs/answers/*/part-*"))
+    assert kept["item_fingerprint"].n_unique() == kept.height == 30

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
 
@@ -69,6 +69,12 @@ class Asker(Protocol):
     ) -> list[Prediction]:
         """Answer some items of a split, one prediction an item, in order."""
 
+    def facts(self) -> dict[str, Any]:
+        """What `run.json` says of it, beside `about`."""
+
+    def notes(self) -> list[str]:
+        """Sentences for the user once all is asked."""
+
 
 @dataclass(frozen=True, slots=True)
 class LocalAsker:
@@ -101,6 +107,14 @@ class LocalAsker:
         batches = questions.question_loader(split, control, items)
         device = next(self.model.parameters()).device
         return self.answer_batches(self.model, batches, device=device, progress=progress, keep=keep)
+
+    def facts(self) -> dict[str, Any]:
+        """See `Asker`."""
+        return {}
+
+    def notes(self) -> list[str]:
+        """See `Asker`."""
+        return []
 
 
 def by_letter(model: Any, processor: Any) -> LocalAsker:
@@ -159,14 +173,19 @@ def by_likelihood(model: Any, processor: Any, score: LikelihoodScore) -> LocalAs
     return LocalAsker(model, Scoring(f"likelihood:{score}"), read, about)
 
 
-def local_asker(model: Any, processor: Any, config: EvalConfig) -> LocalAsker:
+def local_asker(model: Any, processor: Any, config: EvalConfig, team: Team = ALONE) -> LocalAsker:
     """The way of asking that a configuration names.
 
     Args:
         model: The model, on its device, with or without an adapter.
         processor: Its processor.
         config: How it is asked.
+        team: See `Asker`.
     """
+    return replace(_local_asker(model, processor, config), team=team)
+
+
+def _local_asker(model: Any, processor: Any, config: EvalConfig) -> LocalAsker:
     if config.scoring == "letter":
         return by_letter(model, processor)
     if config.scoring == "likelihood":

@@ -88,9 +88,9 @@ class EndpointAsker:
         )
 
     def facts(self) -> dict[str, Any]:
-        """What `run.json` says of it."""
+        """See `Asker`."""
         spread = [share for run in self.runs for share in run.spread.values()]
-        return {
+        facts = {
             "sampled": self.config.is_sampled,
             "repeats": self.config.repeats,
             "spread": {"n": len(spread), "mean_agreement": sum(spread) / len(spread)} if spread else None,
@@ -98,9 +98,10 @@ class EndpointAsker:
             "failures": dict(self._failures()),
             "usage": asdict(self.usage),
         }
+        return {"endpoint": facts}
 
     def notes(self) -> list[str]:
-        """Sentences for the user."""
+        """See `Asker`."""
         usage, sentences = self.usage, []
         if failures := self._failures():
             reasons = ", ".join(f"{reason} {count:,}" for reason, count in failures.most_common())

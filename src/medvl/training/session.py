@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -188,4 +189,6 @@ def choose_device(accelerator: str) -> torch.device:
     has_gpu = torch.cuda.is_available()
     if accelerator == "gpu" and not has_gpu:
         raise ConfigError(["trainer.accelerator=gpu: torch sees no GPU on this machine; use trainer=cpu"])
-    return torch.device("cuda" if accelerator != "cpu" and has_gpu else "cpu")
+    if accelerator == "cpu" or not has_gpu:
+        return torch.device("cpu")
+    return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")) % torch.cuda.device_count())

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import os
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
 import torch.distributed as dist
+from rich.console import Console
 
 from medvl.benchmark.item import Item
 from medvl.errors import ConfigError
@@ -42,6 +46,15 @@ class Team:
     def leads(self) -> bool:
         """Whether this process writes the files and speaks to the user."""
         return self.rank == 0
+
+    @contextmanager
+    def leader_first(self) -> Iterator[None]:
+        """Run a block in the first process, then in the others: what it builds is built once."""
+        if not self.leads:
+            self.agreed(None)
+        yield
+        if self.leads:
+            self.agreed(None)
 
     def share(self, items: Sequence[Item], *, whole: bool = False) -> list[Item]:
         """This process's part of some items, in their order: pictures stay whole, and parts have about one size.
@@ -103,7 +116,28 @@ def join_team() -> Team:
     return Team(dist.get_rank(), dist.get_world_size())
 
 
-def leave_team() -> None:
-    """Let the others go; nothing when alone."""
-    if dist.is_available() and dist.is_initialized():
+@contextmanager
+def joined_team(folder: Path, console: Console) -> Iterator[tuple[Team, Path]]:
+    """Join the team while the block runs.
+
+    Args:
+        folder: Run folder.
+        console: Where the user is spoken to: by the first process alone.
+
+    Yields:
+        The team, and where this process writes: the run folder, or for all but the first a folder that is thrown away.
+
+    Raises:
+        ConfigError: See `join_team`.
+    """
+    team = join_team()
+    if team.size == 1:
+        yield team, folder
+        return
+    try:
+        with TemporaryDirectory() as spare:
+            console.quiet = not team.leads
+            yield team, folder if team.leads else Path(spare)
+    finally:
+        console.quiet = False
         dist.destroy_process_group()

@@ -49,8 +49,8 @@ def test_answers_become_figures_and_are_kept_but_failures_are_asked_again(tmp_pa
     assert found.metrics["fingerprints"] == {"benchmark": "x", **asker.about}
     refused = found.predictions[1].item_id
     assert questions.asked[5:] == [refused]
-    assert asker.facts()["failures"] == {"refusal": 1}
-    assert asker.facts()["usage"]["requests"] == 6
+    assert asker.facts()["endpoint"]["failures"] == {"refusal": 1}
+    assert asker.facts()["endpoint"]["usage"]["requests"] == 6
     assert any("questions without a reply: 1 (refusal 1)" in note and refused in note for note in asker.notes())
 
 
@@ -69,7 +69,7 @@ def test_the_budget_is_one_for_the_questions_and_their_controls(tmp_path):
         found = ask_controls(asker, Few(), Split.TEST, {}, controls, tmp_path)
     assert asker.usage.cost == pytest.approx(6)
     assert found["text_only"]["overall"]["invalid_rate"] == 1.0
-    assert asker.facts()["failures"] == {"budget": 9}
+    assert asker.facts()["endpoint"]["failures"] == {"budget": 9}
 
 
 def test_a_server_that_draws_replies_at_random_says_so_and_how_far_they_agree():
@@ -78,8 +78,8 @@ def test_a_server_that_draws_replies_at_random_says_so_and_how_far_they_agree():
         asker = EndpointAsker(server_config(server.base_url, accepts_temperature=False, repeats=5))
         found = ask(asker, Few(), Split.TEST, {})
     assert {p.answer for p in found.predictions} == {"A"}
-    assert asker.facts()["sampled"] is True
-    assert asker.facts()["spread"] == {"n": 5, "mean_agreement": pytest.approx(0.6)}
+    assert asker.facts()["endpoint"]["sampled"] is True
+    assert asker.facts()["endpoint"]["spread"] == {"n": 5, "mean_agreement": pytest.approx(0.6)}
     assert any("drawn at random" in note for note in asker.notes())
 
 

@@ -17,18 +17,23 @@ FOUR = """
 import sys
 sys.path.append(sys.argv[1])
 from mini_items import make_item
-from medvl.training.team import join_team, leave_team
+from pathlib import Path
+from rich.console import Console
+from medvl.training.team import joined_team
 
-team = join_team()
-items = [make_item(number=i, sha256_pixels=str(i // 3)) for i in range(101)]
-mine = team.share(items)
-found = team.gathered([item.item_id for item in mine])
-assert sorted(found) == sorted(item.item_id for item in items), found
-assert team.agreed(team.rank) == 0
-sizes = team.gathered([len(mine)])
-if team.leads:
-    print(sizes)
-leave_team()
+with joined_team(Path("run"), Console()) as (team, folder):
+    assert (folder == Path("run")) == team.leads
+    with team.leader_first():
+        assert team.leads or Path("built").exists()
+        Path("built").touch()
+    items = [make_item(number=i, sha256_pixels=str(i // 3)) for i in range(101)]
+    mine = team.share(items)
+    found = team.gathered([item.item_id for item in mine])
+    assert sorted(found) == sorted(item.item_id for item in items), found
+    assert team.agreed(team.rank) == 0
+    sizes = team.gathered([len(mine)])
+    if team.leads:
+        print(sizes)
 """
 
 
@@ -80,7 +85,7 @@ def test_four_processes_share_101_items(tmp_path):
     fixtures = Path(__file__).resolve().parents[2] / "fixtures"
     start = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node=4"]
     done = subprocess.run(
-        [*start, str(script), str(fixtures)], capture_output=True, text=True, timeout=120, check=False
+        [*start, str(script), str(fixtures)], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
     )
     assert done.returncode == 0, done.stderr
     sizes = json.loads(done.stdout)
