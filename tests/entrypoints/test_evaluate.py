@@ -175,7 +175,10 @@ def test_two_processes_give_the_figures_of_one(drawn, tmp_path):
         assert first.select(names).equals(second.select(names))
         scores = [table["option_logprobs"].explode().to_numpy() for table in (first, second)]
         assert np.allclose(*scores, atol=1e-4)
-    tasks = [json.loads((folder / "metrics.json").read_text())["tasks"] for folder in (one, two)]
-    assert [t["PI"]["accuracy"] for t in tasks][0] == [t["PI"]["accuracy"] for t in tasks][1]
+    first, second = (json.loads((folder / "metrics.json").read_text())["tasks"] for folder in (one, two))
+    for task, cell in first.items():
+        assert [second[task][name] for name in ("accuracy", "ci95", "n")] == [
+            cell[x] for x in ("accuracy", "ci95", "n")
+        ]
     kept = pl.concat(pl.read_parquet(path, glob=False) for path in shared.glob("outputs/answers/*/part-*"))
     assert kept["item_fingerprint"].n_unique() == kept.height == 30
