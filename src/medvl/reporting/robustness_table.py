@@ -8,7 +8,7 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from medvl.reporting.tables import ABSENT, _plain, _stacked, _table, interval, rate, signed, signed_interval
+from medvl.reporting.tables import ABSENT, interval, new_table, plain, rate, signed, signed_interval, stacked
 
 _NAMES = {"zero_shot": "zero-\nshot", "fine_tuned": "fine-\ntuned"}
 
@@ -23,7 +23,7 @@ def robustness_table(content: Mapping[str, Any]) -> Table:
         Table of at most 80 columns, intervals on a second line.
     """
     models, asked = content["models"], content["asked"]
-    table = _table(f"does it hold? {content['split']} split, {content['scoring']} scoring, {_ways(asked)}")
+    table = new_table(f"does it hold? {content['split']} split, {content['scoring']} scoring, {_ways(asked)}")
     table.add_column("", overflow="fold", min_width=7)
     if len(models) > 1:
         table.add_column("", overflow="fold")
@@ -35,7 +35,7 @@ def robustness_table(content: Mapping[str, Any]) -> Table:
         table.add_section()
     overall = {name: model["overall"] for name, model in models.items()}
     _add_rows(table, "overall", overall, (content["difference"] or {}).get("overall"))
-    table.caption = _plain(
+    table.caption = plain(
         "As it is: accuracy in the benchmark's own order and words. All rotations: its mean over the rotations of the "
         "options. Circular: right in all of them. Same option, same in words: answered alike in all rotations, in all "
         "wordings. RStd: spread of the recall over letters, 0 without a favourite letter."
@@ -50,11 +50,11 @@ def _add_rows(
 ) -> None:
     style = "bold" if name == "overall" else ""
     for number, (model, cell) in enumerate(cells.items()):
-        label = [_plain("" if number else name)] + ([_plain(_NAMES[model])] if len(cells) > 1 else [])
+        label = [plain("" if number else name)] + ([plain(_NAMES[model])] if len(cells) > 1 else [])
         table.add_row(*label, *_figures(cell), style=style)
     if difference is not None:
-        change = _stacked(signed(difference["estimate"]), signed_interval(difference["ci95"]))
-        table.add_row("", _plain("differ-\nence"), "", "", "", change, style=style)
+        change = stacked(signed(difference["estimate"]), signed_interval(difference["ci95"]))
+        table.add_row("", plain("differ-\nence"), "", "", "", change, style=style)
 
 
 def _figures(cell: Mapping[str, Any]) -> list[str | Text]:
@@ -67,7 +67,7 @@ def _figures(cell: Mapping[str, Any]) -> list[str | Text]:
         count,
         rate(base),
         rate(turned["accuracy"]),
-        _stacked(rate(turned["circular_accuracy"]), interval(turned["circular_ci95"])),
+        stacked(rate(turned["circular_accuracy"]), interval(turned["circular_ci95"])),
         rate(turned["consistency"]),
         _rate_of(worded, "consistency"),
         rate(turned["recall_std"]),

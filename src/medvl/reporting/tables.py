@@ -70,19 +70,32 @@ def metrics_table(metrics: dict[str, Any]) -> Table:
     Returns:
         Table of at most 80 columns. Tiers and domains without items are named below it.
     """
-    table = _table(_way_of_asking(metrics))
+    table = new_table(_way_of_asking(metrics))
     table.add_column("", overflow="fold", min_width=8)
     for header in _METRICS_HEADERS:
         table.add_column(header, justify="right", overflow="fold")
     absent = _add_sections(table, [metrics["tasks"], metrics["tiers"], metrics["domains"]], _metrics_row)
     overall = metrics["overall"]
     table.add_row(*_metrics_row("overall", overall), style="bold")
-    table.add_row("macro", rate(overall["macro_accuracy"]), _plain(interval(overall.get("macro_ci95"))), style="bold")
-    table.caption = _plain(
+    table.add_row("macro", rate(overall["macro_accuracy"]), plain(interval(overall.get("macro_ci95"))), style="bold")
+    table.caption = plain(
         "Brackets: 95 % interval, resampling groups. Chance, always A and majority are reached without a look at the "
-        "picture. Invalid and uncommitted answers count as wrong. Macro: mean over tasks." + absent
+        "picture. Invalid and uncommitted answers count as wrong. Macro: mean over tasks."
+        + _one_answer_only(metrics["tasks"])
+        + absent
     )
     return table
+
+
+def _one_answer_only(tasks: dict[str, dict[str, Any] | None]) -> str:
+    flagged = []
+    for name, cell in tasks.items():
+        for key in ("answer", "letter"):
+            top = (cell or {}).get(f"top_{key}")
+            if top and top[f"one_{key}"]:
+                flagged.append(f"{name} ({top[key]}, {top['share']:.0%})")
+                break
+    return f" One answer, whatever is shown: {', '.join(flagged)}." if flagged else ""
 
 
 def _way_of_asking(figures: dict[str, Any]) -> str:
@@ -99,7 +112,7 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
     Returns:
         Table of at most 80 columns, intervals on a second line. Cells without items are named below it.
     """
-    table = _table(f"{_way_of_asking(comparison)}: zero-shot against fine-tuned")
+    table = new_table(f"{_way_of_asking(comparison)}: zero-shot against fine-tuned")
     table.add_column("", overflow="fold", min_width=8)
     for header in ("n", "chance", "zero-shot", "fine-tuned", "difference", "p Holm"):
         table.add_column(header, justify="right", overflow="fold")
@@ -111,7 +124,7 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
         "overall",
         f"{overall['n']:,}",
         "",
-        *(_stacked(rate(arm["accuracy"]), interval(arm["ci95"])) for arm in arms),
+        *(stacked(rate(arm["accuracy"]), interval(arm["ci95"])) for arm in arms),
         _difference(overall["difference"], overall["difference"]["p"]),
         f"{p_value(overall['difference']['p'])}*",
     )
@@ -119,7 +132,7 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
         "macro",
         "",
         "",
-        *(_stacked(rate(arm["macro_accuracy"]), interval(arm.get("macro_ci95"))) for arm in arms),
+        *(stacked(rate(arm["macro_accuracy"]), interval(arm.get("macro_ci95"))) for arm in arms),
         ABSENT if macro is None else _difference(macro, None),
         "",
     )
@@ -129,7 +142,7 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
     )
     few = [name for cells in tables for name, cell in cells.items() if cell and cell["n_groups"] < FEW_GROUPS]
     warning = f" Fewer than {FEW_GROUPS} groups, so intervals are too narrow: {', '.join(few)}." if few else ""
-    table.caption = _plain(
+    table.caption = plain(
         f"Brackets: 95 % interval, resampling groups. p: exact McNemar over items, which ignores groups; Holm within "
         f"tasks, tiers and domains (* not adjusted). Counted as wrong: {changes}." + warning + absent
     )
@@ -146,7 +159,7 @@ def control_table(metrics: dict[str, Any], controls: Mapping[str, dict[str, Any]
     Returns:
         Table of at most 80 columns: tasks and overall, intervals on a second line.
     """
-    table = _table(f"does it look? {metrics['split']} split, with the pictures and without")
+    table = new_table(f"does it look? {metrics['split']} split, with the pictures and without")
     table.add_column("", overflow="fold", min_width=8)
     for header in ("n", "chance", "majority", "picture", *(name.replace("_", " ") for name in controls)):
         table.add_column(header, justify="right", overflow="fold")
@@ -154,15 +167,15 @@ def control_table(metrics: dict[str, Any], controls: Mapping[str, dict[str, Any]
 
     def row(name: str, cells: Sequence[dict[str, Any]]) -> list[str | Text]:
         first = cells[0]
-        accuracies = [_stacked(rate(cell["accuracy"]), interval(cell["ci95"])) for cell in cells]
-        return [_plain(name), f"{first['n']:,}", rate(first["chance"]), rate(first["majority"]), *accuracies]
+        accuracies = [stacked(rate(cell["accuracy"]), interval(cell["ci95"])) for cell in cells]
+        return [plain(name), f"{first['n']:,}", rate(first["chance"]), rate(first["majority"]), *accuracies]
 
     for task, cell in metrics["tasks"].items():
         if cell is not None:
             table.add_row(*row(task, [arm["tasks"][task] for arm in arms]))
     table.add_section()
     table.add_row(*row("overall", [arm["overall"] for arm in arms]))
-    table.caption = _plain(
+    table.caption = plain(
         "A model that looks falls to the level of chance or of the majority answer without its pictures. What it keeps "
         "above both comes from the text."
     )
@@ -181,22 +194,23 @@ def sweep_table(rows: list[dict[str, Any]]) -> Table:
     """
     metrics = sorted({str(row["metric"]) for row in rows})
     shared = metrics[0] if len(metrics) == 1 else None
-    table = _table(f"{len(rows)} run{'' if len(rows) == 1 else 's'}")
+    table = new_table(f"{len(rows)} run{'' if len(rows) == 1 else 's'}")
     table.add_column("overrides", overflow="fold")
     if shared is None:
         table.add_column("metric", overflow="fold")
-    table.add_column(_plain(shared or "value"), justify="right", overflow="fold")
+    table.add_column(plain(shared or "value"), justify="right", overflow="fold")
     table.add_column("run folder", overflow="fold")
     for row in rows:
-        metric = [_plain(str(row["metric"]))] if shared is None else []
-        table.add_row(_plain(_overrides(row["overrides"])), *metric, rate(row["value"]), _plain(str(row["run_folder"])))
+        metric = [plain(str(row["metric"]))] if shared is None else []
+        table.add_row(plain(_overrides(row["overrides"])), *metric, rate(row["value"]), plain(str(row["run_folder"])))
     return table
 
 
-def _table(title: str) -> Table:
+def new_table(title: str) -> Table:
+    """A table without rows that leaves room for ten columns of figures."""
     # One space between columns and no outer frame: ten columns of figures have to fit 80.
     return Table(
-        title=_plain(title, "bold"),
+        title=plain(title, "bold"),
         box=box.SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 0),
@@ -207,7 +221,7 @@ def _table(title: str) -> Table:
     )
 
 
-def _plain(text: str, style: str = "") -> Text:
+def plain(text: str, style: str = "") -> Text:
     """Text that is shown as it is: rich would read brackets of a plain string as markup."""
     return Text(text, style=style)
 
@@ -231,23 +245,24 @@ def _add_sections(
 def _metrics_row(name: str, cell: dict[str, Any]) -> list[str | Text]:
     levels = [rate(cell[key]) for key in ("chance", "always_a", "majority", "invalid_rate", "uncommitted_rate")]
     counts = [f"{cell['n']:,}", f"{cell['n_groups']:,}"]
-    return [_plain(name), rate(cell["accuracy"]), _plain(interval(cell["ci95"])), *levels, *counts]
+    return [plain(name), rate(cell["accuracy"]), plain(interval(cell["ci95"])), *levels, *counts]
 
 
 def _comparison_row(name: str, cell: dict[str, Any]) -> list[str | Text]:
     p_holm = cell["difference"].get("p_holm")
     return [
-        _plain(name),
+        plain(name),
         f"{cell['n']:,}",
         rate(cell["chance"]),
-        _stacked(rate(cell["zero_shot"]), interval(cell["ci95_zero_shot"])),
-        _stacked(rate(cell["fine_tuned"]), interval(cell["ci95_fine_tuned"])),
+        stacked(rate(cell["zero_shot"]), interval(cell["ci95_zero_shot"])),
+        stacked(rate(cell["fine_tuned"]), interval(cell["ci95_fine_tuned"])),
         _difference(cell["difference"], p_holm),
         p_value(p_holm),
     ]
 
 
-def _stacked(figure: str, bounds: str, style: str = "") -> Text:
+def stacked(figure: str, bounds: str, style: str = "") -> Text:
+    """A figure with its interval on a second line."""
     return Text.assemble((figure, style), "\n", (bounds, "dim"))
 
 
@@ -257,7 +272,7 @@ def _difference(difference: dict[str, Any], p: float | None) -> Text:
     # Coloured only where the test and the interval agree, since the test alone ignores groups.
     if p is not None and p < SIGNIFICANT_BELOW and (low > 0 or high < 0):
         style = "bold green" if low > 0 else "bold red"
-    return _stacked(signed(difference["estimate"]), signed_interval(difference["ci95"]), style)
+    return stacked(signed(difference["estimate"]), signed_interval(difference["ci95"]), style)
 
 
 def _overrides(overrides: Any) -> str:

@@ -221,3 +221,16 @@ def test_the_look_table_gives_accuracy_with_and_without_pictures_beside_the_triv
     assert row == ["PI", "11,332", "0.250", "0.400", "0.812", "0.270"]
     assert line(text, "overall").split()[-2:] == ["0.700", "0.310"]
     assert not [row for row in text.splitlines() if row.startswith("CD")]
+
+
+def test_a_task_in_which_a_model_says_one_thing_only_is_named():
+    figures = metrics()
+    figures["tasks"]["VC"] |= {"top_answer": {"answer": "standard", "share": 0.99, "one_answer": True}}
+    figures["tasks"]["FO"] |= {
+        "top_answer": {"answer": "head down", "share": 0.4, "one_answer": False},
+        "top_letter": {"letter": "A", "share": 1.0, "one_letter": True},
+    }
+    figures["tasks"]["CD"] |= {"top_answer": {"answer": "normal", "share": 0.98, "one_answer": None}}
+    caption = str(metrics_table(figures).caption)
+    assert "One answer, whatever is shown: VC (standard, 99%), FO (A, 100%)." in caption
+    assert "One answer" not in str(metrics_table(metrics()).caption)
