@@ -3,6 +3,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binomtest, bootstrap
+from statsmodels.stats.proportion import proportion_confint
 
 from medvl.errors import DataError
 from medvl.evaluation.intervals import accuracy_ci, clustered_bootstrap_ci, exact_ci, groups_agree, macro_bootstrap_ci
@@ -167,3 +168,9 @@ def test_draws_in_several_chunks_cover_the_same_range(monkeypatch):
 def test_no_items_or_unequal_lengths_are_refused(values, groups):
     with pytest.raises(DataError, match="one group an item"):
         clustered_bootstrap_ci(values, groups)
+
+
+@given(st.integers(1, 400).flatmap(lambda n: st.tuples(st.integers(0, n), st.just(n))))
+def test_the_exact_interval_is_that_of_statsmodels(counts):
+    successes, n = counts
+    assert exact_ci(successes, n) == pytest.approx(proportion_confint(successes, n, method="beta"), abs=1e-9)

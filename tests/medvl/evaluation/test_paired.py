@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom, binomtest
+from statsmodels.stats.contingency_tables import mcnemar
+from statsmodels.stats.multitest import multipletests
 
 from medvl.errors import DataError
 from medvl.evaluation.intervals import clustered_bootstrap_ci
@@ -168,3 +170,15 @@ def test_holm_is_the_closed_test_of_all_bonferroni_tests(ps):
     sets = list(chain.from_iterable(combinations(everyone, size) for size in range(1, len(ps) + 1)))
     closed = [max(min(1.0, len(some) * min(ps[j] for j in some)) for some in sets if i in some) for i in everyone]
     assert holm(ps) == pytest.approx(closed)
+
+
+@given(st.integers(0, 60), st.integers(0, 60), st.integers(0, 30))
+def test_mcnemar_is_that_of_statsmodels(gained, lost, both):
+    before, after = answers(gained, lost, both)
+    expected = mcnemar([[both, lost], [gained, 0]], exact=True).pvalue
+    assert mcnemar_exact(before, after) == pytest.approx(1.0 if gained == lost == 0 else expected)
+
+
+@given(st.lists(st.floats(0, 1), min_size=1, max_size=12))
+def test_holm_is_that_of_statsmodels(pvalues):
+    assert holm(pvalues) == pytest.approx(multipletests(pvalues, method="holm")[1].tolist())
