@@ -8,14 +8,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import polars as pl
-from rich import box
 from rich.table import Table
 from rich.text import Text
 
 from medvl.evaluation.run_facts import UNKNOWN
 from medvl.evaluation.summary import DOMAINS, TASK_ORDER, TIERS, task_names
 from medvl.reporting.leaderboard import Board, Row, boards, ranks
-from medvl.reporting.tables import ABSENT, interval, rate
+from medvl.reporting.tables import ABSENT, interval, new_table, rate
 
 PUBLISHED_TITLE = "published with Fetal-Gauge (ICLR 2026): not the same items, so not ranked"
 PUBLISHED_CAPTION = (
@@ -166,16 +165,7 @@ def _tasks(rows: Sequence[Row]) -> list[str]:
 
 
 def _table(title: str, texts: Sequence[str], figures: Sequence[str]) -> Table:
-    table = Table(
-        title=Text(title, "bold") if title else None,
-        box=box.SIMPLE_HEAD,
-        show_edge=False,
-        padding=(0, 0),
-        header_style="bold",
-        title_justify="left",
-        caption_justify="left",
-        caption_style="dim",
-    )
+    table = new_table(title)
     for header in texts:
         table.add_column(header, overflow="fold")
     for header in figures:

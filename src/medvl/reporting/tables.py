@@ -210,7 +210,7 @@ def new_table(title: str) -> Table:
     """A table without rows that leaves room for ten columns of figures."""
     # One space between columns and no outer frame: ten columns of figures have to fit 80.
     return Table(
-        title=plain(title, "bold"),
+        title=plain(title, "bold") if title else None,
         box=box.SIMPLE_HEAD,
         show_edge=False,
         padding=(0, 0),
