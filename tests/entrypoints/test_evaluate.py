@@ -50,6 +50,7 @@ def test_the_shipped_base_answers_by_its_replies(drawn, tmp_path):
     assert set(table["rule"]) == {"leading"}
 
 
+@pytest.mark.slow
 def test_the_shipped_base_is_asked_in_all_rotations_and_in_other_words(drawn, tmp_path):
     printed, folder, _ = evaluated(drawn, tmp_path, "eval=robustness", "eval.test_items=10")
     assert "all rotations in 2 wordings" in " ".join(printed.split())
@@ -63,6 +64,7 @@ def test_the_shipped_base_is_asked_in_all_rotations_and_in_other_words(drawn, tm
     assert turned["base_accuracy"] == metrics["overall"]["accuracy"]
 
 
+@pytest.mark.slow
 def test_the_shipped_base_is_asked_for_the_likelihood_of_each_option(drawn, tmp_path):
     printed, folder, _ = evaluated(drawn, tmp_path, "eval=likelihood", "eval.test_items=20")
     assert "test split, likelihood:per_token scoring" in printed
