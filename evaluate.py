@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -107,8 +108,6 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder, team: Team) -> float:
 
 def _model(job: Job[EvaluateConfig], run: RunFolder, data: QuestionDataModule, team: Team) -> tuple[Asker, list[Arm]]:
     """A model on this machine: the base alone, or without and with its adapter."""
-    from functools import partial
-
     from medvl.models.adapter import without_adapter
     from medvl.models.adapter_files import load_adapter
     from medvl.models.base import load_base
@@ -121,6 +120,7 @@ def _model(job: Job[EvaluateConfig], run: RunFolder, data: QuestionDataModule, t
     config, device = job.config, choose_device("auto")
     base = load_base(config.model)
     data.processor, data.companions = base.processor, base.family.companions
+    data.picture_tokens = partial(base.family.picture_tokens, base.processor)
     prints = fingerprints_of(base, data.benchmark, config.model)
     run.update(base=base.label, fingerprints=prints)
     if config.adapter is None:

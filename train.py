@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -74,6 +75,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     console_lines.notes(console, check_fits(config, data.benchmark.items, device.type))
     base = load_base(config.model)
     data.processor, data.companions = base.processor, base.family.companions
+    data.picture_tokens = partial(base.family.picture_tokens, base.processor)
     model = attach_adapter(base, config.lora, config.seed, config.model.train_parts).to(device)
     checkpoint_layers(model, base.family, config.model.checkpointing)
     batches = len(data.train_dataloader())
@@ -86,7 +88,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
 
     # zero-shot
     letters, kept = answer_tokens(base.processor).letter_ids, kept_answers(config)
-    asker = by_letter(model, base.processor)
+    asker = by_letter(model, base.processor, shared_prefix=config.eval.shared_prefix)
     loggers = [instantiate(node) for node in config.logger.values() if node is not None]
     for logger in loggers:
         logger.log_hyperparams(hyperparameters(job.composed))
@@ -106,7 +108,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     scorer = EvaluationCallback(
         before_val.items, prints, lambda step, seen: console_lines.step_line(console, step, seen)
     )
-    module = SftModule(model, config.optim, letters)
+    module = SftModule(model, config.optim, letters, shared_prefix=config.eval.shared_prefix)
     alive = FirstStepsCallback(model, base, lambda signs: run.update(adapter_after_first_steps=signs))
     trainer = engine.build_trainer(config.trainer, [scorer, alive, *callbacks], loggers, batches, run.path)
     point_latest(Path(config.paths.outputs), run.path)

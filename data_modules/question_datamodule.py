@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytorch_lightning as pl
-from torch.utils.data import DataLoader, Sampler
+from torch.utils.data import DataLoader, Dataset
 
-from medvl.batching.augment import Draw, NumberedDraws
+from medvl.batching.augment import NumberedDraws
 from medvl.batching.collator import Batch, Collator
 from medvl.batching.dataset import ItemDataset, Sample
 from medvl.batching.inputs import Companions
-from medvl.batching.loading import QuestionLoader
+from medvl.batching.loading import QuestionLoader, WholeBatches
 from medvl.batching.option_rows import OptionCollator
 from medvl.batching.permuted import permute_answers
 from medvl.batching.picture_control import PictureControl
+from medvl.batching.question_batches import picture_key, question_batches, row_lengths
 from medvl.batching.sampler import TaskMixSampler
 from medvl.batching.subset import asked_items
 from medvl.benchmark.item import Item
@@ -53,6 +54,9 @@ class QuestionDataModule(pl.LightningDataModule):
         self._root = data_root(config)
         self.processor: Any = None
         self.companions = Companions()
+        self.picture_tokens: Callable[[int, int], int] | None = None
+        """(height, width in pixels) -> tokens of a picture, handed over with the processor. None where they are not
+        known: then only `eval.batch_size` limits a batch."""
         self._benchmark: Benchmark | None = None
 
     @property
@@ -86,35 +90,47 @@ class QuestionDataModule(pl.LightningDataModule):
         if self._config.debug.permute_answers:
             items = permute_answers(items, self._config.seed)
         sampler = TaskMixSampler(items, self._mix or TaskMixConfig(), self._config.seed)
+        shuffles = self._config.data.shuffle_options and self._config.debug.overfit_items is None
+        dataset = ItemDataset(items, self._root, None, self._config.seed, self._augment, shuffles)
         return self._loader(
-            items,
-            self._config.data.batch_size,
-            with_answer=True,
+            dataset,
+            self._collator(with_answer=True),
+            batch_size=self._config.data.batch_size,
             sampler=NumberedDraws(sampler),
-            augment=self._augment,
-            shuffle_options=self._config.data.shuffle_options and self._config.debug.overfit_items is None,
         )
 
     def val_dataloader(self) -> DataLoader[Batch]:
-        """Question batches of val, in a fixed order."""
+        """Question batches of val."""
         return self.question_loader(Split.VAL)
 
     def test_dataloader(self) -> DataLoader[Batch]:
-        """Question batches of test, in a fixed order."""
+        """Question batches of test."""
         return self.question_loader(Split.TEST)
 
     def question_loader(
         self, split: Split, control: PictureControl | None = None, items: list[Item] | None = None
     ) -> DataLoader[Batch]:
-        """Question batches of a split, in a fixed order, with their pictures or with what a control shows instead.
+        """Question batches of a split, with their pictures or with what a control shows instead.
+
+        Their order is fixed but not that of the items: those of one picture come together, the longest first (see
+        `question_batches`).
 
         Args:
             split: Side of the benchmark.
             control: What stands in the place of the pictures.
-            items: Those of its items that are asked, in this order; None asks all.
+            items: Those of its items that are asked; None asks all.
         """
-        asked = self.items(split) if items is None else items
-        return self._loader(asked, self._config.eval.batch_size, with_answer=False, control=control)
+        dataset = ItemDataset(self.items(split) if items is None else items, self._root, control, self._config.seed)
+        collator = self._collator(with_answer=False)
+        if isinstance(collator, OptionCollator):
+            collator.check(dataset.items)  # before the first question is asked, not in the middle
+        lengths = [1] * len(dataset)
+        if self.picture_tokens is not None:
+            lengths = row_lengths(self.processor, dataset.items, dataset.shown, self.picture_tokens)
+        asked = self._config.eval
+        pictures = map(picture_key, dataset.shown or dataset.items)
+        batches = question_batches(pictures, lengths, rows=asked.batch_size, tokens=asked.batch_tokens)
+        return self._loader(WholeBatches(dataset, batches), collator, batch_size=None)
 
     def question_samples(self, split: Split, control: PictureControl | None, items: list[Item]) -> Iterator[Sample]:
         """Some questions of a split one by one, with their pictures, not made ready for any model.
@@ -127,41 +143,27 @@ class QuestionDataModule(pl.LightningDataModule):
         dataset = ItemDataset(items, self._root, control, self._config.seed)
         return (dataset[index] for index in range(len(dataset)))
 
-    def _loader(
-        self,
-        items: list[Item],
-        batch_size: int,
-        *,
-        with_answer: bool,
-        sampler: Sampler[Draw] | None = None,
-        control: PictureControl | None = None,
-        augment: Level | None = None,
-        shuffle_options: bool = False,
-    ) -> DataLoader[Batch]:
+    def _collator(self, *, with_answer: bool) -> Collator | OptionCollator:
         if self.processor is None:
             raise RuntimeError("hand over the processor first: datamodule.processor = ...")
-        dataset = ItemDataset(items, self._root, control, self._config.seed, augment, shuffle_options)
-        workers = self._config.data.num_workers
         asking = self._config.eval
-        collator: Collator | OptionCollator
         if asking.scoring == "likelihood" and not with_answer:
             relative = asking.likelihood == "relative"
-            collator = OptionCollator(self.processor, companions=self.companions, text_only_too=relative)
-            collator.check(items)  # before the first question is asked, not in the middle
-        else:
-            collator = Collator(
-                self.processor,
-                with_answer=with_answer,
-                companions=self.companions,
-                padding_side="left" if asking.scoring == "generation" else "right",
-                opened=with_answer or asking.scoring != "generation" or not asking.reasoning_tokens,
-            )
+            return OptionCollator(self.processor, companions=self.companions, text_only_too=relative)
+        return Collator(
+            self.processor,
+            with_answer=with_answer,
+            companions=self.companions,
+            padding_side="left" if asking.scoring == "generation" else "right",
+            opened=with_answer or asking.scoring != "generation" or not asking.reasoning_tokens,
+        )
+
+    def _loader(self, dataset: Dataset[Any], collator: Collator | OptionCollator, **options: Any) -> DataLoader[Batch]:
+        workers = self._config.data.num_workers
         return QuestionLoader(
-            dataset,  # type: ignore[arg-type]  # the collator turns samples into batches
-            batch_size=batch_size,
-            sampler=sampler,
-            shuffle=False if sampler is None else None,
+            dataset,
             num_workers=workers,
             collate_fn=collator,
             persistent_workers=workers > 0,
+            **options,
         )

@@ -61,7 +61,7 @@ def killed_and_finished(kills, drawn, tmp_path):
     for _ in range(kills):
         before = len(parts_of(broken))
         assert kill_after(before + gap, drawn, broken), "it ended before it could be killed"
-        assert kept(broken).height == 2 * len(parts_of(broken)), "a part holds less than its batch"
+        assert all(pl.read_parquet(path, glob=False).height in (1, 2) for path in parts_of(broken))
     run("evaluate.py", *evaluation(drawn), cwd=broken)
     assert answers_of(broken).equals(answers_of(alone))
     fingerprints = kept(broken)["item_fingerprint"]

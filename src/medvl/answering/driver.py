@@ -92,7 +92,7 @@ def _within_memory(
             raise
         raise ModelError(
             f"the memory of device {device} does not hold a batch of {len(batch.items)} questions "
-            f"({_names(batch.items)}); lower eval.batch_size, or the pixel limits of the model"
+            f"({_names(batch.items)}); lower eval.batch_tokens or eval.batch_size, or the pixel limits of the model"
         ) from error
 
 

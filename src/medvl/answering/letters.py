@@ -1,4 +1,7 @@
-"""Letter scoring: one forward pass, the logits of the option letters at the answer position."""
+"""Letter scoring: one forward pass, the logits of the option letters at the answer position.
+
+The questions of one picture in a batch share what they begin with, see `medvl.models.shared_prefix`.
+"""
 
 from __future__ import annotations
 
@@ -12,17 +15,21 @@ import torch
 from medvl.answering.driver import ask_all, check_finite
 from medvl.answering.prediction import Prediction, Scoring
 from medvl.batching.collator import Batch
-from medvl.models.answer_head import logits_at
+from medvl.models.shared_prefix import answer_logits
 
 
 @torch.inference_mode()
-def score_batch(model: Any, batch: Batch, letter_ids: dict[str, int]) -> list[Prediction]:
+def score_batch(
+    model: Any, batch: Batch, letter_ids: dict[str, int], *, shared_prefix: bool = True
+) -> list[Prediction]:
     """Answer a batch of questions.
 
     Args:
         model: A transformers image-text model in evaluation mode, with or without an adapter.
         batch: Questions on the model's device.
         letter_ids: Letter -> token id at the answer position.
+        shared_prefix: Whether the questions of one picture share what they begin with; changes log-probabilities by
+            rounding only.
 
     Returns:
         One prediction an item, in order. The answer is the letter with the largest probability, the first of equals.
@@ -32,9 +39,8 @@ def score_batch(model: Any, batch: Batch, letter_ids: dict[str, int]) -> list[Pr
         ModelError: See `check_finite`.
     """
     start = time.perf_counter()
-    rows = torch.zeros_like(batch.inputs["input_ids"], dtype=torch.bool)
-    rows[torch.arange(len(batch.items), device=rows.device), batch.answer_position] = True
-    logprobs = torch.log_softmax(logits_at(model, batch.inputs, rows, same_picture=batch.same_picture), dim=-1).cpu()
+    logits = answer_logits(model, batch.inputs, batch.answer_position, batch.same_picture, shared_prefix=shared_prefix)
+    logprobs = torch.log_softmax(logits, dim=-1).cpu()
     seconds = (time.perf_counter() - start) / len(batch.items)
     check_finite(batch.items, (bool(row.isnan().any()) for row in logprobs))
     predictions = []
@@ -63,6 +69,8 @@ def answer_all(
     device: torch.device | str,
     progress: Callable[[int], None] | None = None,
     keep: Callable[[list[Prediction]], None] | None = None,
+    *,
+    shared_prefix: bool = True,
 ) -> list[Prediction]:
     """Answer every batch with the model in evaluation mode; its mode is restored afterwards.
 
@@ -73,5 +81,7 @@ def answer_all(
         device: Where the model is.
         progress: Called with the number of items answered so far.
         keep: Called with the answers of each batch as it is done.
+        shared_prefix: See `score_batch`.
     """
-    return ask_all(model, batches, partial(score_batch, model, letter_ids=letter_ids), device, progress, keep)
+    ask = partial(score_batch, model, letter_ids=letter_ids, shared_prefix=shared_prefix)
+    return ask_all(model, batches, ask, device, progress, keep)

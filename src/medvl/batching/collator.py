@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any, Literal
 
 import torch
@@ -19,6 +19,7 @@ from medvl.batching.prompt import (
     render,
     style_of,
 )
+from medvl.batching.question_batches import picture_key
 from medvl.benchmark.item import Item
 from medvl.errors import DataError
 
@@ -57,8 +58,8 @@ class Batch:
     @property
     def same_picture(self) -> list[int]:
         """For each row, the first row that shows the same pixels and the same box."""
-        first: dict[tuple[object, ...], int] = {}
-        return [first.setdefault((item.sha256_pixels, item.bbox_xyxy_px), row) for row, item in enumerate(self.shown)]
+        first: dict[Hashable, int] = {}
+        return [first.setdefault(picture_key(item), row) for row, item in enumerate(self.shown)]
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch with its tensors on a device."""

@@ -79,6 +79,12 @@ class ItemDataset(Dataset[Sample]):
         self._shuffles = shuffle_options
         self._moves = [None] * len(self.items) if augment is None else moves_together(self.items)
         self._shown = shuffled_partners(self.items, seed) if control is PictureControl.SHUFFLED else self.items
+        self._last: tuple[tuple[str, int | None], npt.NDArray[np.uint8], str] | None = None
+
+    @property
+    def shown(self) -> list[Item] | None:
+        """For each item, the item whose picture is shown, or whose size a blank one has; None without pictures."""
+        return None if self._control is PictureControl.TEXT_ONLY else self._shown
 
     def __len__(self) -> int:
         return len(self.items)
@@ -103,13 +109,17 @@ class ItemDataset(Dataset[Sample]):
         return Sample(item, pixels, shown)
 
     def _read(self, item: Item) -> npt.NDArray[np.uint8]:
-        pixels = read_picture(self._root / item.picture, item.frame)
+        place = (item.picture, item.frame)
+        if self._last is None or self._last[0] != place:  # the questions of one picture are asked for one by one
+            pixels = read_picture(self._root / item.picture, item.frame)
+            self._last = place, pixels, pixel_hash(pixels)
+        _, pixels, found = self._last
         if pixels.shape[:2] != (item.height, item.width):
             raise DataError(
                 f"{item.picture}: expected {item.width} x {item.height} px as when the benchmark was built, found "
                 f"{pixels.shape[1]} x {pixels.shape[0]}; the data root changed, build the benchmark again"
             )
-        if pixel_hash(pixels) != item.sha256_pixels:
+        if found != item.sha256_pixels:
             raise DataError(
                 f"{item.picture}: its pixels are not those that the benchmark was built from (item {item.item_id}); "
                 "the data root changed, build the benchmark again"

@@ -30,6 +30,11 @@ class EvalConfig(Node):
     reasoning_tokens: Count = 0
     """Most tokens of the thought before the answer, between `<think>` and `</think>` (generation only); 0: none."""
     batch_size: Positive = 32
+    """Most questions of a batch."""
+    batch_tokens: Positive = 16384
+    """Most tokens of a batch: its rows times the longest of them. A longer question is asked alone."""
+    shared_prefix: bool = True
+    """Compute what the questions of one picture begin with once a batch (letter only). Changes rounding, no more."""
     val_items: Positive | None = None
     """Most items of val asked at each validation (stratified by task, seeded); None asks all."""
     test_items: Positive | None = None

@@ -2,7 +2,7 @@
 
 | key | content |
 |---|---|
-| `overall` | a cell, with the macro figures, `loss` (nats), `calibration` and `selective_risk` of all items |
+| `overall` | a cell, the macro figures, `loss` (nats), `near_ties`, `calibration`, `selective_risk` of all items |
 | `tasks`, `tiers`, `terciles`, `domains`, `sources`, `devices`, `operators`, `centres` | name -> cell (see `cells`) |
 | `area_curve` | accuracy against the size of the red box: cells in bins (see `box_size`) |
 | `domain_gap` | phantom minus clinical (see `domain_gap`) |
@@ -13,6 +13,7 @@
 `macro_accuracy` with `macro_ci95` is the unweighted mean over tasks; `macro_chance`, `macro_always_a` and
 `macro_majority` are the same mean of the levels. A task's cell adds `balanced_ci95`. Terciles and the bins of the
 curve add `area_share` and `median_area_share`. Devices, operators and centres are those named in the items' `meta`.
+`near_ties` counts answers that rounding could turn (see `near_ties`).
 Invalid and uncommitted answers are wrong in every accuracy and recall, and have their own rate in every cell. How each
 task falls into domains, sources, devices, operators and centres stands in `details.json` (see `details`).
 """
@@ -42,6 +43,7 @@ from medvl.evaluation.metrics import (
     negative_log_likelihood,
     per_class_recall,
 )
+from medvl.evaluation.near_ties import near_ties
 from medvl.evaluation.scored import cluster_codes, correct_array
 
 SCHEMA_VERSION = 1
@@ -142,6 +144,7 @@ def _overall(scored: pl.DataFrame) -> dict[str, Any]:
         "macro_always_a": macro_of(always_a_level, scored),
         "macro_majority": macro_of(majority_level, scored),
         "loss": negative_log_likelihood(scored),
+        "near_ties": near_ties(scored),
         "calibration": calibration(scored),
         "selective_risk": selective_risk(scored),
     }

@@ -9,9 +9,9 @@ from typing import Any
 import torch
 from torch import Tensor
 from torch.nn import functional as F
-from transformers.modeling_outputs import BaseModelOutputWithPooling
 
-from medvl.models.families import FAMILIES, Family
+from medvl.models.families import FAMILIES
+from medvl.models.pictures import encode_once
 
 ROWS_AT_ONCE = 16_384
 """Rows of the output layer that are brought to float32 together when nothing is learnt."""
@@ -42,14 +42,26 @@ def logits_at(
     if family is not None:
         family.companions.check(inputs, pictures="pixel_values" in inputs)
     if family is not None and same_picture is not None:
-        inputs = _encode_once(bare, family, inputs, same_picture)
+        inputs = encode_once(bare, family, inputs, same_picture)
     hidden = bare.model(**inputs, use_cache=False).last_hidden_state
-    chosen = hidden[positions]
+    return apply_head(bare, hidden[positions])
+
+
+def apply_head(bare: Any, hidden: Tensor) -> Tensor:
+    """The output layer in float32; with gradients, in the number format of the model.
+
+    Args:
+        bare: A transformers image-text model without the wrapper of an adapter.
+        hidden: Last hidden states [N, D].
+
+    Returns:
+        float32 [N, V].
+    """
     if torch.is_grad_enabled():
-        logits: Tensor = bare.lm_head(chosen)
+        logits: Tensor = bare.lm_head(hidden)
         return logits.to(torch.float32)
-    with torch.autocast(chosen.device.type, enabled=False):
-        return _head_in_float32(bare.lm_head, chosen.to(torch.float32))
+    with torch.autocast(hidden.device.type, enabled=False):
+        return _head_in_float32(bare.lm_head, hidden.to(torch.float32))
 
 
 def _head_in_float32(head: torch.nn.Linear, hidden: Tensor) -> Tensor:
@@ -62,16 +74,3 @@ def _head_in_float32(head: torch.nn.Linear, hidden: Tensor) -> Tensor:
     bias = itertools.repeat(None) if head.bias is None else torch.split(head.bias, ROWS_AT_ONCE)
     parts = zip(torch.split(head.weight, ROWS_AT_ONCE), bias, strict=False)
     return torch.cat([F.linear(hidden, w.float(), None if b is None else b.float()) for w, b in parts], dim=-1)
-
-
-def _encode_once(bare: Any, family: Family, inputs: dict[str, Any], same_picture: Sequence[int]) -> dict[str, Any]:
-    """Inputs with the features of distinct pictures in place of the pixels of every row."""
-    distinct = sorted(set(same_picture))
-    shares = family.abilities.encodes_pictures_once and "pixel_values" in inputs
-    if not shares or len(distinct) == len(same_picture):
-        return inputs
-    rest = {name: value for name, value in inputs.items() if name != "pixel_values"}
-    encoded = bare.model.get_image_features(pixel_values=inputs["pixel_values"][distinct], return_dict=True)
-    features = dict(zip(distinct, encoded.pooler_output, strict=True))
-    shared = BaseModelOutputWithPooling(pooler_output=[features[row] for row in same_picture])
-    return {**rest, "mm_encoder_outputs": {"image": shared}}

@@ -106,7 +106,7 @@ def describe(found: Outlook, config: TrainConfig) -> str:
         f"trained parameters with gradients and optimiser {gib(memory.trained + memory.optimiser)} "
         f"({found.plan.trained:,}), activations of {config.data.batch_size} rows of {row.tokens:,} tokens and "
         f"{row.patches:,} patches {gib(memory.activations)}, or {gib(memory.asking)} for asking "
-        f"{config.eval.batch_size} questions at once, other {gib(memory.overhead)}"
+        f"{asked_at_once(config, row)} questions at once, other {gib(memory.overhead)}"
     )
 
 
@@ -165,11 +165,16 @@ def gib(count: int) -> str:
     return f"{count / GIB:.1f}"
 
 
+def asked_at_once(config: TrainConfig, row: RowSize) -> int:
+    """Questions of the largest batch that is asked, if all are as long as the longest."""
+    return min(config.eval.batch_size, max(1, config.eval.batch_tokens // row.tokens))
+
+
 def _estimate(config: TrainConfig, model: Any, family: Family, plan: TrainingPlan, row: RowSize, device: str) -> Memory:
     load = Load(
         row=row,
         rows=config.data.batch_size,
-        asked=config.eval.batch_size,
+        asked=asked_at_once(config, row),
         precision=config.trainer.precision,
         attention=choose_attention(config.model),
         device="cuda" if device == "cuda" else "cpu",
@@ -179,7 +184,7 @@ def _estimate(config: TrainConfig, model: Any, family: Family, plan: TrainingPla
 
 def _changes(config: TrainConfig, model: Any, found: Outlook) -> Iterator[list[tuple[str, TrainConfig]]]:
     """Kinds of change that can be made, the least costly first: (overrides, configuration), the mildest first."""
-    if batches := list(_smaller_batches(config, found.memory)):
+    if batches := list(_smaller_batches(config, found)):
         yield batches
     parts: list[Literal["language", "vision"]] = ["language"]
     if "vision" in found.plan.adapter or "vision" in found.plan.full:
@@ -194,9 +199,10 @@ def _changes(config: TrainConfig, model: Any, found: Outlook) -> Iterator[list[t
         yield [(f"model.{limit[0]}={limit[1]}", _with_model(config, **dict([limit])))]
 
 
-def _smaller_batches(config: TrainConfig, memory: Memory) -> Iterator[tuple[str, TrainConfig]]:
+def _smaller_batches(config: TrainConfig, found: Outlook) -> Iterator[tuple[str, TrainConfig]]:
     """Batches divided by a factor, with as many more of them in an optimiser step; questions where they would lead."""
-    rows, asked, step = config.data.batch_size, config.eval.batch_size, config.trainer.accumulate_batches
+    rows, step = config.data.batch_size, config.trainer.accumulate_batches
+    memory, asked = found.memory, asked_at_once(config, found.row)
     divided = rows if rows > 1 else asked
     for factor in (n for n in range(2, divided + 1) if divided % n == 0):
         changed, overrides = config, []

@@ -212,10 +212,10 @@ ways out and what each would need; `medvl model info` prints the same estimate. 
 - logits at the supervised positions only;
 - a fixed amount for libraries.
 
-Or, where that is more, the working memory of `eval.batch_size` questions. The activations agree with what autograd
-keeps on a CPU within the bounds that the tests state; the shares for libraries and for what an allocator loses are
-guesses, and no GPU has confirmed the sum. So a run is refused only when it would not fit with a fifth less, and warned
-of in between.
+Or, where that is more, the working memory of a batch of questions (`eval.batch_size`, `eval.batch_tokens`). The
+activations agree with what autograd keeps on a CPU within the bounds that the tests state; the shares for libraries and
+for what an allocator loses are guesses, and no GPU has confirmed the sum. So a run is refused only when it would not
+fit with a fifth less, and warned of in between.
 """
 
 

@@ -37,7 +37,7 @@ class Questions(Protocol):
     def question_loader(
         self, split: Split, control: PictureControl | None = None, items: list[Item] | None = None
     ) -> Iterable[Batch]:
-        """Question batches of a split, in the order of its items, or of some of them."""
+        """Question batches of a split, or of some of its items, in an order of their own."""
 
     def question_samples(self, split: Split, control: PictureControl | None, items: list[Item]) -> Iterable[Sample]:
         """The same questions one by one, with their pictures, not made ready for any model."""
@@ -106,7 +106,9 @@ class LocalAsker:
         """See `Asker`."""
         batches = questions.question_loader(split, control, items)
         device = next(self.model.parameters()).device
-        return self.answer_batches(self.model, batches, device=device, progress=progress, keep=keep)
+        found = self.answer_batches(self.model, batches, device=device, progress=progress, keep=keep)
+        by_item = {(answer.item_id, answer.item_fingerprint): answer for answer in found}
+        return [by_item[item.item_id, item.fingerprint()] for item in items]
 
     def facts(self) -> dict[str, Any]:
         """See `Asker`."""
@@ -117,16 +119,17 @@ class LocalAsker:
         return []
 
 
-def by_letter(model: Any, processor: Any) -> LocalAsker:
+def by_letter(model: Any, processor: Any, *, shared_prefix: bool = True) -> LocalAsker:
     """Letter scoring, see `medvl.answering.letters`.
 
     Args:
         model: The model, on its device, with or without an adapter.
         processor: Its processor.
+        shared_prefix: See `letters.score_batch`.
     """
     tokens = answer_tokens(processor)
-    answer_batches = partial(letters.answer_all, letter_ids=tokens.letter_ids)
-    return LocalAsker(model, Scoring.LETTER, answer_batches, _thought(tokens.opening))
+    score = partial(letters.answer_all, letter_ids=tokens.letter_ids, shared_prefix=shared_prefix)
+    return LocalAsker(model, Scoring.LETTER, score, _thought(tokens.opening))
 
 
 def by_generation(model: Any, processor: Any, decoding: Decoding) -> LocalAsker:
@@ -187,7 +190,7 @@ def local_asker(model: Any, processor: Any, config: EvalConfig, team: Team = ALO
 
 def _local_asker(model: Any, processor: Any, config: EvalConfig) -> LocalAsker:
     if config.scoring == "letter":
-        return by_letter(model, processor)
+        return by_letter(model, processor, shared_prefix=config.shared_prefix)
     if config.scoring == "likelihood":
         return by_likelihood(model, processor, config.likelihood)
     decoding = Decoding(max_new_tokens=config.max_new_tokens, reasoning_tokens=config.reasoning_tokens)

@@ -53,16 +53,20 @@ class SftModule(pl.LightningModule):
         model: The model with its adapter.
         optim: Optimiser settings.
         letter_ids: Letter -> token id at the answer position.
+        shared_prefix: See `score_batch`.
     """
 
-    def __init__(self, model: Any, optim: OptimConfig, letter_ids: dict[str, int]) -> None:
+    def __init__(
+        self, model: Any, optim: OptimConfig, letter_ids: dict[str, int], *, shared_prefix: bool = True
+    ) -> None:
         super().__init__()
         self.model = model
         self._optim = optim
         self._letter_ids = letter_ids
+        self._shared_prefix = shared_prefix
         self.strict_loading = False  # checkpoints hold the adapter only
         self.val_predictions: list[Prediction] = []
-        """Answers of the validation that runs or ran last, in the order of the val items."""
+        """Answers of the validation that runs or ran last, one for each val item."""
 
     def on_fit_start(self) -> None:
         """Put the adapter in training mode: transformers loads models in evaluation mode and Lightning keeps that."""
@@ -85,7 +89,7 @@ class SftModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Answer one batch of questions."""
-        self.val_predictions += score_batch(self.model, batch, self._letter_ids)
+        self.val_predictions += score_batch(self.model, batch, self._letter_ids, shared_prefix=self._shared_prefix)
 
     def configure_optimizers(self) -> Any:
         """AdamW over the adapter, warm-up, then the schedule."""

@@ -56,7 +56,9 @@ def cpu_is_full(batch):
 
 @pytest.mark.parametrize("ask", [gpu_is_full, cpu_is_full])
 def test_a_batch_that_the_memory_does_not_hold_is_named(ask):
-    with pytest.raises(ModelError, match=r"device cpu .* 2 questions \(PI-3, PI-4\); lower eval\.batch_size"):
+    with pytest.raises(
+        ModelError, match=r"device cpu .* 2 questions \(PI-3, PI-4\); lower eval\.batch_tokens or eval\.batch_size"
+    ):
         ask_all(torch.nn.Linear(1, 1), [batch_of(3, 4)], ask, "cpu")
 
 

@@ -13,7 +13,7 @@ from medvl.batching.dataset import ItemDataset
 from medvl.batching.picture_control import BLANK_GREY, PictureControl
 from medvl.errors import DataError
 from medvl.imaging.overlay import draw_red_box
-from medvl.imaging.reading import pixel_hash
+from medvl.imaging.reading import pixel_hash, read_picture
 from medvl.sources.record import Split, Task
 
 GREY = np.random.default_rng(0).integers(0, 255, (30, 40), dtype=np.uint8)
@@ -44,6 +44,32 @@ def test_the_red_box_is_drawn_around_its_structure(root):
     assert (xs.min(), ys.min(), xs.max(), ys.max()) == (8, 6, 21, 19)
     assert np.array_equal(pixels[~red], RGB[~red])
     assert np.array_equal(pixels[8:18, 10:20], RGB[8:18, 10:20])
+
+
+def test_the_questions_of_one_picture_read_it_once(root, monkeypatch):
+    read = []
+    monkeypatch.setattr(
+        "medvl.batching.dataset.read_picture",
+        lambda path, frame: (read.append(path.name), read_picture(path, frame))[1],
+    )
+    other = dataclasses.replace(ITEM, question="another")
+    boxed = dataclasses.replace(ITEM, bbox_xyxy_px=(10.0, 8.0, 20.0, 18.0))
+    wrong = dataclasses.replace(ITEM, sha256_pixels="0" * 64)
+    dataset = ItemDataset([ITEM, boxed, other, wrong], root)
+    first, _, third = (dataset[index] for index in range(3))
+    assert np.array_equal(first.pixels, RGB)  # the box was drawn on a copy
+    assert np.array_equal(third.pixels, RGB)
+    with pytest.raises(DataError, match="not those"):
+        dataset[3]
+    assert read == ["a.png"]
+
+
+def test_it_says_whose_pictures_are_shown(root):
+    items = [ITEM, dataclasses.replace(ITEM, item_id="other", group="g9")]
+    assert ItemDataset(items, root).shown == items
+    assert ItemDataset(items, root, PictureControl.BLANK).shown == items
+    assert ItemDataset(items, root, PictureControl.SHUFFLED).shown == items[::-1]
+    assert ItemDataset(items, root, PictureControl.TEXT_ONLY).shown is None
 
 
 def test_a_picture_of_another_size_is_refused(root):

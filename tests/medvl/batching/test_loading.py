@@ -1,7 +1,7 @@
 import pytest
 from torch.utils.data import Dataset
 
-from medvl.batching.loading import QuestionLoader
+from medvl.batching.loading import QuestionLoader, WholeBatches
 from medvl.errors import DataError
 
 MESSAGE = "pictures/x.png: cut short\n  copy it again"
@@ -34,3 +34,11 @@ def test_it_can_be_read_again_and_left_early(workers):
     )
     assert next(iter(loader)) == [0, 1]
     assert list(loader) == list(loader) == [[0, 1], [2, 3], [4, 5]]
+
+
+@pytest.mark.parametrize("workers", [0, 2])
+def test_whole_batches_are_loaded_as_they_were_made(workers):
+    batches = WholeBatches("abcdef", [[5, 0], [1], [2, 4, 3]])
+    loader = QuestionLoader(batches, batch_size=None, num_workers=workers, collate_fn="".join)
+    assert list(loader) == ["fa", "b", "ced"]
+    assert len(loader) == 3

@@ -9,11 +9,12 @@ def test_the_default_scores_letters_and_keeps_answers():
     config = EvalConfig()
     assert config.scoring == "letter"
     assert config.reuse_answers
+    assert config.shared_prefix
 
 
 @pytest.mark.parametrize(
     "wrong",
-    [{"scoring": "letters"}, {"max_new_tokens": 1}, {"batch_size": 0}, {"controls": ["mirrored"]},
+    [{"scoring": "letters"}, {"max_new_tokens": 1}, {"batch_size": 0}, {"batch_tokens": 0}, {"controls": ["mirrored"]},
      {"paraphrases": 0}, {"paraphrases": MOST_WORDINGS + 1}, {"likelihood": "mean"}],
 )  # fmt: skip
 def test_values_out_of_range_are_refused(wrong):

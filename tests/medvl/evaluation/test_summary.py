@@ -79,7 +79,7 @@ def test_layout_is_the_documented_one_in_plain_json(thirty):
         *("letter_bias", "calibration", "selective_risk", "fingerprints"),
     ]
     macro = {"macro_accuracy", "macro_ci95", "macro_chance", "macro_always_a", "macro_majority"}
-    assert set(result["overall"]) == CELL | macro | {"loss", "calibration", "selective_risk"}
+    assert set(result["overall"]) == CELL | macro | {"loss", "near_ties", "calibration", "selective_risk"}
     sized = {"area_share", "median_area_share"}
     more = {"tasks": {"balanced_ci95"}, "terciles": sized, "tiers": set(), "domains": set(), "sources": set()}
     for table, extra in more.items():
@@ -124,7 +124,7 @@ def test_cells_without_items_are_null(build):
     assert result["terciles"] == {"lowest": None, "middle": None, "highest": None}
     for absent in ("area_curve", "domain_gap"):
         assert result[absent] is None
-    for absent in ("loss", "calibration", "selective_risk"):
+    for absent in ("loss", "near_ties", "calibration", "selective_risk"):
         assert result["overall"][absent] is None
     assert (result["calibration"], result["selective_risk"]) == ({"VC": None}, {"VC": None})
     assert result["letter_bias"]["VC"]["prior_corrected_accuracy"] is None

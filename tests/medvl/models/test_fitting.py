@@ -14,13 +14,13 @@ ITEMS = [make_item(number=n, width=120, height=110) for n in range(3)]
 GIB = 2**30
 
 
-def config_of(folder, *, batch_size=8, asked=16, model=None, **rest):
+def config_of(folder, *, batch_size=8, asked=16, tokens=10**9, model=None, **rest):
     return TrainConfig(
         name="test",
         model=ModelConfig(name="tiny", path=str(folder), **(model or {})),
         lora=LoraConfig(r=4),
         data=DataConfig(name="demo", root="unused", sources=["demo"], batch_size=batch_size),
-        eval=EvalConfig(batch_size=asked),
+        eval=EvalConfig(batch_size=asked, batch_tokens=tokens),
         paths=PathsConfig(run="unused"),
         trainer=TrainerConfig(**rest),
     )
@@ -82,6 +82,17 @@ def test_questions_are_asked_in_smaller_batches_where_they_would_lead(family_fol
     found = found_of(alone, family_folder)
     ways = ways_out(alone, ITEMS, empty_model(family_folder), found, "cpu", few)
     assert re.match(r"eval.batch_size=\d+: about", ways[0])
+
+
+def test_questions_are_asked_within_their_budget_of_tokens(family_folder):
+    row = found_of(config_of(family_folder), family_folder).row
+    for tokens, asked in ((1, 1), (5 * row.tokens, 5), (500 * row.tokens, 16)):
+        assert fitting.asked_at_once(config_of(family_folder, tokens=tokens), row) == asked
+    few, many = (
+        found_of(config_of(family_folder, asked=4096, tokens=tokens), family_folder).memory.asking
+        for tokens in (row.tokens, 10**9)
+    )
+    assert few < many / 1000
 
 
 def test_where_no_single_change_is_enough_it_is_said(family_folder):

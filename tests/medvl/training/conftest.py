@@ -16,8 +16,7 @@ def demo_data(demo_data, tiny_base):
 @pytest.fixture
 def demo_samples(demo_data):
     """A few items with their pictures."""
-    dataset = demo_data.question_loader(Split.TRAIN).dataset
-    return [dataset[i] for i in range(8)]
+    return list(demo_data.question_samples(Split.TRAIN, None, demo_data.items(Split.TRAIN)[:8]))
 
 
 @pytest.fixture

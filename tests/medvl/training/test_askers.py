@@ -86,6 +86,31 @@ def test_a_family_that_must_see_a_picture_is_not_asked_relative_to_none(shipped,
         by_likelihood(shipped.model, shipped.processor, "relative")
 
 
+def test_answers_come_in_the_order_of_the_items_however_they_are_asked(configured):
+    asker, questions = configured(EvalConfig(batch_size=8, batch_tokens=900))
+    items = sorted(questions.items(Split.TEST)[:24], key=lambda item: item.task)  # one picture's are apart
+    batches = questions.question_loader(Split.TEST, None, items)
+    assert [item for batch in batches for item in batch.items] != items
+    found = asker.answer(questions, Split.TEST, None, items, None, None)
+    assert [p.item_id for p in found] == [item.item_id for item in items]
+    assert [p.item_fingerprint for p in found] == [item.fingerprint() for item in items]
+
+
+def test_shared_beginnings_can_be_switched_off_and_change_no_answer(configured, monkeypatch):
+    from medvl.answering import letters
+
+    asked = []
+    real = letters.answer_logits
+    monkeypatch.setattr(letters, "answer_logits", lambda *a, **o: (asked.append(o["shared_prefix"]), real(*a, **o))[1])
+    on, off = (
+        ask(*configured(EvalConfig(**FEW, shared_prefix=shared)), Split.TEST, PRINTS) for shared in (True, False)
+    )
+    assert sorted(set(asked)) == [False, True]
+    assert [p.answer for p in on.predictions] == [p.answer for p in off.predictions]
+    for one, other in zip(on.predictions, off.predictions, strict=True):
+        assert one.option_logprobs == pytest.approx(other.option_logprobs, abs=1e-4)
+
+
 def test_kept_answers_of_one_way_of_asking_are_not_those_of_another(configured, tmp_path):
     longer = WRITTEN.model_copy(update={"max_new_tokens": 3})
     likely = [EvalConfig(scoring="likelihood", likelihood=score, **FEW) for score in ("sum", "per_token")]

@@ -2,6 +2,7 @@
 
 import dataclasses
 
+import polars as pl
 import pytest
 import torch
 
@@ -68,7 +69,7 @@ def test_an_evaluation_that_was_broken_off_goes_on(tiny_base, questions, tmp_pat
         asked(tiny_base, broken, tmp_path)
     rest = Counted(questions)
     resumed = asked(tiny_base, rest, tmp_path)
-    assert len(broken.asked) == 16
+    assert 16 <= len(broken.asked) < len(questions.items(Split.TEST))
     assert sorted(broken.asked + rest.asked) == sorted(item.item_id for item in questions.items(Split.TEST))
     whole = asked(tiny_base, Counted(questions), tmp_path / "elsewhere")
     for one, other in zip(bare(resumed), bare(whole), strict=True):
@@ -104,10 +105,11 @@ def test_answers_without_a_picture_are_kept_apart_and_shuffled_ones_not_at_all(t
 def test_kept_answers_that_cannot_be_read_are_said_and_asked_again(tiny_base, questions, tmp_path):
     asked(tiny_base, Counted(questions), tmp_path)
     torn = next(tmp_path.glob("*/part-*.parquet"))
+    lost = pl.read_parquet(torn, glob=False)["item_id"].to_list()
     torn.write_bytes(torn.read_bytes()[:-20])
     second = Counted(questions)
     found = asked(tiny_base, second, tmp_path)
-    assert len(second.asked) == 8
+    assert sorted(second.asked) == sorted(lost)
     assert found.notes == [f"kept answers {torn.name} could not be read; their questions were asked again"]
     assert asked(tiny_base, Counted(questions), tmp_path).notes == []
 

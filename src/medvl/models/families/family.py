@@ -22,7 +22,8 @@ class Abilities:
         resolution: `fixed`: every picture is brought to one size. `tiles`: large ones are also cut into tiles of one
             size. `free`: any size within the pixel limits, a token for each block of pixels.
         encodes_pictures_once: The questions of one picture in a batch can share its encoding.
-        branched_rows: The questions of one picture can share its prefix in one row.
+        branched_rows: The questions of one picture can share its prefix in one row, see `models.shared_prefix`. Claimed
+            where a test shows that log-probabilities stay the same.
     """
 
     text_only: bool
@@ -53,6 +54,12 @@ class Family:
             tiles cannot be chosen.
         cross_tokens: (processor, config, height, width) -> states of a picture that the decoder attends to beside its
             row, for architectures with cross-attention.
+        pixel_rows: (configuration, inputs) -> for each row of a batch, rows of `pixel_values` that its picture takes.
+            None where it is one.
+        positions: (model, inputs) -> positions of the tokens, int64 [axes, B, T], of a batch with pictures. None where
+            a token's position is its number in the row.
+        blocks: (inputs) -> int64 [B, T]: number of the picture whose tokens all see each other, -1 for other tokens.
+            None where tokens look back only.
         idle: Configuration -> regular expression that matches the beginning of the names of layers whose output nothing
             uses. An adapter there would never learn.
     """
@@ -67,6 +74,9 @@ class Family:
     measure: Callable[[Any, int, int], dict[str, Any]] | None
     limit_tiles: Callable[[Any, int], None] | None = None
     cross_tokens: Callable[[Any, Any, int, int], int] | None = None
+    pixel_rows: Callable[[Any, dict[str, Any]], list[int]] | None = None
+    positions: Callable[[Any, dict[str, Any]], Any] | None = None
+    blocks: Callable[[dict[str, Any]], Any] | None = None
     idle: Callable[[Any], str] | None = None
 
     def picture_text(self, processor: Any, height: int, width: int) -> str:

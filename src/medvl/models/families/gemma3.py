@@ -16,6 +16,12 @@ def _measure(processor: Any, height: int, width: int) -> dict[str, Any]:
     return {"num_crops": [0]}
 
 
+def _blocks(inputs: dict[str, Any]) -> Any:
+    from transformers.models.gemma3.modeling_gemma3 import get_block_sequence_ids_for_mask
+
+    return get_block_sequence_ids_for_mask(inputs["token_type_ids"])
+
+
 # The projector is one bare matrix, no linear layer: an adapter cannot be put on it, full training can (train_parts).
 GEMMA3 = Family(
     model_type="gemma3",
@@ -24,6 +30,14 @@ GEMMA3 = Family(
     linear={"language": _LINEAR, "vision": _TOWER_LINEAR},
     attention={"language": _ATTENTION, "vision": _TOWER_ATTENTION},
     companions=Companions(always=("token_type_ids",)),
-    abilities=Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="fixed"),
+    abilities=Abilities(
+        text_only=True,
+        mixed_rows=True,
+        several_pictures=True,
+        resolution="fixed",
+        encodes_pictures_once=True,
+        branched_rows=True,
+    ),
     measure=_measure,
+    blocks=_blocks,
 )

@@ -20,6 +20,12 @@ def _limit_tiles(images: Any, most: int) -> None:
     images.max_patches, images.min_patches = most, min(images.min_patches, most)
 
 
+def _pixel_rows(config: Any, inputs: dict[str, Any]) -> list[int]:
+    """Tiles, told by the tokens that stand for them: each has as many."""
+    tokens = (inputs["input_ids"] == config.image_token_id).sum(dim=1)
+    return [int(tiles) for tiles in (tokens * len(inputs["pixel_values"]) // tokens.sum()).tolist()]
+
+
 INTERNVL = Family(
     model_type="internvl",
     title="InternVL 3",
@@ -34,7 +40,15 @@ INTERNVL = Family(
         "vision": rf"{_TOWER}\.attention\.(q_proj|k_proj|v_proj|projection_layer)",
     },
     companions=Companions(),
-    abilities=Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="tiles"),
+    abilities=Abilities(
+        text_only=True,
+        mixed_rows=True,
+        several_pictures=True,
+        resolution="tiles",
+        encodes_pictures_once=True,
+        branched_rows=True,
+    ),
     measure=_measure,
     limit_tiles=_limit_tiles,
+    pixel_rows=_pixel_rows,
 )

@@ -59,7 +59,12 @@ LLAVA = Family(
     attention={"language": _ATTENTION, "vision": _TOWER_ATTENTION},
     companions=Companions(),
     abilities=Abilities(
-        text_only=True, mixed_rows=True, several_pictures=True, resolution="fixed", encodes_pictures_once=True
+        text_only=True,
+        mixed_rows=True,
+        several_pictures=True,
+        resolution="fixed",
+        encodes_pictures_once=True,
+        branched_rows=True,
     ),
     measure=_measure,
     idle=_idle,
@@ -70,7 +75,14 @@ LLAVA_NEXT = replace(
     model_type="llava_next",
     title="LLaVA-NeXT (1.6)",
     companions=Companions(with_pictures=("image_sizes",)),
-    abilities=Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="tiles"),
+    abilities=Abilities(
+        text_only=True,
+        mixed_rows=True,
+        several_pictures=True,
+        resolution="tiles",
+        encodes_pictures_once=True,
+        branched_rows=True,
+    ),
     measure=_measure_tiles,
 )
 

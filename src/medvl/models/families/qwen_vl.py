@@ -14,11 +14,27 @@ _BLOCK = r"model\.visual\.blocks\.\d+"
 _MERGERS = r"model\.visual\.(merger|deepstack_merger_list)"
 _ROOTS = parts_of(vision=r"model\.visual\.(?!(merger|deepstack_merger_list)\.)", projector=rf"{_MERGERS}\.")
 _COMPANIONS = Companions(always=("mm_token_type_ids",), with_pictures=("image_grid_thw",))
-_ABILITIES = Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="free")
+_ABILITIES = Abilities(
+    text_only=True,
+    mixed_rows=True,
+    several_pictures=True,
+    resolution="free",
+    encodes_pictures_once=True,
+    branched_rows=True,
+)
 
 
 def _measure(processor: Any, height: int, width: int) -> dict[str, Any]:
     return {"image_grid_thw": [np.array(processor.image_processor.get_number_of_image_patches(height, width, {}))]}
+
+
+def _pixel_rows(config: Any, inputs: dict[str, Any]) -> list[int]:
+    return [int(patches) for patches in inputs["image_grid_thw"].prod(dim=-1).tolist()]
+
+
+def _positions(model: Any, inputs: dict[str, Any]) -> Any:
+    names = ("input_ids", "mm_token_type_ids", "image_grid_thw", "attention_mask")
+    return model.model.get_rope_index(**{name: inputs[name] for name in names})[0]
 
 
 def _family(model_type: str, title: str, mlp: str, projector: str) -> Family:
@@ -36,6 +52,8 @@ def _family(model_type: str, title: str, mlp: str, projector: str) -> Family:
         companions=_COMPANIONS,
         abilities=_ABILITIES,
         measure=_measure,
+        pixel_rows=_pixel_rows,
+        positions=_positions,
     )
 
 

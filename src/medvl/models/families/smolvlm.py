@@ -34,7 +34,14 @@ SMOLVLM = Family(
     },
     attention={"language": _ATTENTION, "vision": _TOWER_ATTENTION},
     companions=Companions(with_pictures=("pixel_attention_mask",)),
-    abilities=Abilities(text_only=True, mixed_rows=True, several_pictures=True, resolution="tiles"),
+    abilities=Abilities(
+        text_only=True,
+        mixed_rows=True,
+        several_pictures=True,
+        resolution="tiles",
+        encodes_pictures_once=True,
+        branched_rows=True,
+    ),
     measure=_measure,
     limit_tiles=_limit_tiles,
 )

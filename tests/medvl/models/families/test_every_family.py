@@ -1,22 +1,28 @@
 """Every family on a tiny checkpoint of its true architecture: prompt, token count, collation, training, saving."""
 
+import dataclasses
 import re
 import subprocess
 import sys
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pytest
 import torch
-from mini_batches import make_samples
+from mini_batches import make_samples, make_variants
 from PIL import Image
 from torch.nn import functional as F
+from towers import pixels_encoded
 
 from medvl.answering.letters import score_batch
 from medvl.batching.collator import IGNORED, Collator
 from medvl.batching.dataset import Sample
 from medvl.batching.prompt import answer_tokens, conversation, question_text, render
+from medvl.batching.question_batches import row_lengths
 from medvl.config.schema import LoraConfig, ModelConfig
 from medvl.errors import ModelError
+from medvl.evaluation.near_ties import NEAR_TIE
 from medvl.models.adapter import attach_adapter, b_norms, matched_layers
 from medvl.models.adapter_files import save_adapter
 from medvl.models.answer_head import logits_at
@@ -56,11 +62,25 @@ def collate(base, samples, *, with_answer=False, side="right"):
     return Collator(base.processor, with_answer=with_answer, companions=companions, padding_side=side)(samples)
 
 
-@torch.inference_mode()
-def scores(base, samples, side="right"):
+def asked(base, samples, *, side="right", size=16, shared=True, model=None):
+    """Predictions, `size` questions at a time."""
     ids = answer_tokens(base.processor).letter_ids
-    answers = score_batch(base.model, collate(base, samples, side=side), ids)
-    return torch.tensor([answer.option_logprobs for answer in answers])
+    batches = [collate(base, samples[k : k + size], side=side) for k in range(0, len(samples), size)]
+    model = base.model if model is None else model
+    return [answer for batch in batches for answer in score_batch(model, batch, ids, shared_prefix=shared)]
+
+
+def scores(base, samples, side="right"):
+    return torch.tensor([answer.option_logprobs for answer in asked(base, samples, side=side)])
+
+
+def same_answers(found, expected):
+    """Log-probabilities within 1e-4, and the same letters where no two are as good as equal."""
+    for one, other in zip(found, expected, strict=True):
+        assert one.item_id == other.item_id
+        assert one.option_logprobs == pytest.approx(other.option_logprobs, abs=1e-4)
+        best = sorted(other.option_logprobs)[-2:]
+        assert one.answer == other.answer or best[1] - best[0] < NEAR_TIE
 
 
 def loss_of(model, batch):
@@ -146,6 +166,98 @@ def test_a_batch_of_mixed_sizes_gives_the_answers_of_single_questions(base, side
     together = scores(base, samples, side)
     alone = torch.cat([scores(base, [sample]) for sample in samples])
     assert torch.allclose(together, alone, atol=1e-4)
+
+
+@pytest.fixture(scope="module")
+def alone(base):
+    """Questions of which some share a picture, and the answer to each alone."""
+    samples = [*make_variants(((97, 60), (300, 60))), make_samples()[2]]
+    plain = asked(base, samples, size=1, shared=False)
+    assert len({answer.option_logprobs for answer in plain}) == len(samples)
+    return samples, plain
+
+
+@pytest.mark.parametrize(
+    ("side", "size", "shared"), [*product(("right", "left"), (16,), (True, False)), ("left", 1, True)]
+)
+def test_questions_that_share_a_picture_are_answered_as_each_is_alone(base, alone, side, size, shared):
+    samples, plain = alone
+    same_answers(asked(base, samples, side=side, size=size, shared=shared), plain)
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_a_picture_goes_through_the_tower_once_a_batch(base, shared):
+    samples = make_variants(((97, 60), (300, 60)))
+    with pixels_encoded(base.model) as once:
+        asked(base, samples, shared=shared)
+    with pixels_encoded(base.model) as each:
+        asked(base, samples[:2], shared=False)
+    assert sum(once) == sum(each)
+
+
+def test_training_on_a_shared_picture_gives_the_same_gradients(fresh):
+    model = attach_adapter(fresh, LoraConfig(r=2, dropout=0.0, parts=list(fresh.family.linear)), seed=0)
+    batch = collate(fresh, make_variants(((97, 60), (300, 60)))[:6], with_answer=True)
+    gradients = []
+    for same in (None, batch.same_picture):
+        model.zero_grad()
+        supervised = F.pad(batch.labels[:, 1:] != IGNORED, (0, 1))
+        logits_at(model, batch.inputs, supervised, same_picture=same).square().mean().backward()
+        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
+    assert gradients[0].norm() > 0
+    assert torch.allclose(gradients[0], gradients[1], atol=1e-5 * float(gradients[0].abs().max()), rtol=1e-3)
+
+
+def test_an_adapter_on_every_part_shares_too(fresh):
+    samples = make_variants(((97, 60),))
+    before = asked(fresh, samples)
+    model = attach_adapter(fresh, LoraConfig(r=2, parts=list(fresh.family.linear)), seed=0).eval()
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "lora_B" in name:
+                parameter.normal_(std=0.05)
+    plain = asked(fresh, samples, size=1, shared=False, model=model)
+    same_answers(asked(fresh, samples, model=model), plain)
+    change = torch.tensor([a.option_logprobs[0] - b.option_logprobs[0] for a, b in zip(before, plain, strict=True)])
+    assert change.abs().max() > 1e-2
+
+
+def test_parts_that_are_trained_in_full_share_too(fresh):
+    samples = make_variants(((97, 60),))
+    parts = ["vision", "projector"]
+    model = attach_adapter(fresh, LoraConfig(r=2, parts=["language"]), seed=0, train_parts=parts).eval()
+    before = asked(fresh, samples, model=model)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            if parameter.requires_grad:
+                parameter.add_(torch.randn_like(parameter), alpha=0.02)
+    plain = asked(fresh, samples, size=1, shared=False, model=model)
+    same_answers(asked(fresh, samples, model=model), plain)
+    change = torch.tensor([a.option_logprobs[0] - b.option_logprobs[0] for a, b in zip(before, plain, strict=True)])
+    assert change.abs().max() > 1e-2
+
+
+@pytest.mark.parametrize("shared", [True, False])
+def test_pictures_that_differ_in_one_block_are_never_taken_for_each_other(base, shared):
+    (sample,) = make_samples(((112, 112),))
+    pixels = sample.pixels.copy()
+    pixels[28:56, 28:56] = 255 - pixels[28:56, 28:56]
+    twin = dataclasses.replace(sample.item, item_id="twin", sha256_pixels="f" * 64)
+    pair = [sample, Sample(twin, pixels)]
+    # Each twice, so that there is something to share.
+    one, other, again, other_again = asked(base, [*pair, *pair], shared=shared)
+    same_answers([one, other], asked(base, pair, size=1, shared=False))
+    assert (one.option_logprobs, other.option_logprobs) == (again.option_logprobs, other_again.option_logprobs)
+    assert max(abs(a - b) for a, b in zip(one.option_logprobs, other.option_logprobs, strict=True)) > 1e-3
+
+
+def test_the_lengths_of_rows_are_known_before_they_are_made(base):
+    samples = make_variants(((97, 60), (300, 60)))
+    items = [sample.item for sample in samples]
+    tokens = partial(base.family.picture_tokens, base.processor)
+    for shown, pictures in ((items, samples), (None, [Sample(item, None) for item in items])):
+        lengths = row_lengths(base.processor, items, shown, tokens)
+        assert lengths == collate(base, pictures).inputs["attention_mask"].sum(dim=1).tolist()
 
 
 def test_the_picture_matters(base):
