@@ -21,13 +21,13 @@ CONF = Path(__file__).resolve().parent / "conf"
 
 
 def evaluate(job: Job[EvaluateConfig]) -> float:
-    """One evaluation: zero-shot alone, zero-shot against an adapter, or old answers. Returns the macro accuracy."""
+    """One evaluation: a base alone or against its adapter, several runs, or old answers. Returns the macro accuracy."""
     from rich import get_console
 
     from medvl.models.locate import find_base
     from medvl.training.quiet import silence_libraries
     from medvl.training.run_folder import RunFolder
-    from medvl.training.run_record import with_run_record
+    from medvl.training.run_record import models_of, with_run_record
 
     silence_libraries()
     job = with_run_record(job)
@@ -40,7 +40,8 @@ def evaluate(job: Job[EvaluateConfig]) -> float:
         with run.recording():
             return score_again(config, run, get_console())
     if config.endpoint is None:
-        find_base(config.model)  # what to download is said before torch is imported
+        for model in models_of(job):
+            find_base(model)  # what to download is said before torch is imported
     from medvl.training.team import joined_team
 
     with joined_team(Path(config.paths.run), get_console()) as (team, folder):
@@ -54,6 +55,7 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder, team: Team) -> float:
     from rich import get_console
 
     from data_modules.question_datamodule import QuestionDataModule
+    from medvl.cli.comparing import compare_runs
     from medvl.reporting import console_lines
     from medvl.reporting.progress import step_progress
     from medvl.reporting.robustness_table import robustness_table
@@ -71,6 +73,8 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder, team: Team) -> float:
         data.prepare_data()
     data.setup()
     console_lines.benchmark(console, data.benchmark.card)
+    if config.compare:
+        return compare_runs(job, run, data, console, team)
 
     # answers
     asker: Asker
@@ -115,12 +119,11 @@ def _model(job: Job[EvaluateConfig], run: RunFolder, data: QuestionDataModule, t
     from medvl.training.askers import local_asker
     from medvl.training.fingerprints import fingerprints_of
     from medvl.training.run_record import check_same
-    from medvl.training.session import choose_device
+    from medvl.training.session import choose_device, hand_over
 
     config, device = job.config, choose_device("auto")
     base = load_base(config.model)
-    data.processor, data.companions = base.processor, base.family.companions
-    data.picture_tokens = partial(base.family.picture_tokens, base.processor)
+    hand_over(base, data)
     prints = fingerprints_of(base, data.benchmark, config.model)
     run.update(base=base.label, fingerprints=prints)
     if config.adapter is None:

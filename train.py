@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     from medvl.training.first_steps import FirstStepsCallback
     from medvl.training.results import write_comparison
     from medvl.training.run_folder import hyperparameters, point_latest
-    from medvl.training.session import ask, ask_controls, choose_device, kept_answers
+    from medvl.training.session import ask, ask_controls, choose_device, hand_over, kept_answers
     from medvl.training.sft_module import SftModule
 
     config, console = job.config, get_console()
@@ -74,8 +73,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     # model
     console_lines.notes(console, check_fits(config, data.benchmark.items, device.type))
     base = load_base(config.model)
-    data.processor, data.companions = base.processor, base.family.companions
-    data.picture_tokens = partial(base.family.picture_tokens, base.processor)
+    hand_over(base, data)
     model = attach_adapter(base, config.lora, config.seed, config.model.train_parts).to(device)
     checkpoint_layers(model, base.family, config.model.checkpointing)
     batches = len(data.train_dataloader())

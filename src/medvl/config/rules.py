@@ -32,6 +32,11 @@ def rule_problems(config: BuildConfig) -> list[str]:
     if isinstance(config, EvaluateConfig):
         problems += _endpoint_problems(config)
         asked = config.eval
+        if config.compare and asked.asks_variants:
+            problems.append(
+                "eval.rotations and eval.paraphrases: compare asks every question once. Compare without them, then say "
+                "python evaluate.py adapter=RUN/adapter eval=robustness for one of the runs"
+            )
         if asked.scoring == "likelihood" and asked.likelihood == "relative" and "text_only" in asked.controls:
             problems.append(
                 "eval.controls: with eval.likelihood=relative every option scores 0 without the picture, for that is "
@@ -81,6 +86,8 @@ def _endpoint_problems(config: EvaluateConfig) -> list[str]:
             "adapter and endpoint are both set: an adapter is loaded on this machine. Leave one out; to ask a server "
             "that holds the adapter, name it with endpoint.model"
         )
+    if config.compare:
+        problems.append("compare and endpoint are both set: compare loads adapters on this machine. Leave one out")
     if config.eval.scoring != "letter":
         problems.append(f"eval.scoring={config.eval.scoring} is for models on this machine; leave it out with endpoint")
     if not server.is_local and not config.privacy.images:

@@ -339,6 +339,9 @@ class EvaluateConfig(EntryConfig):
 
     adapter: str | None = None
     """Folder of an adapter; None evaluates the base model alone (zero-shot)."""
+    compare: list[str] = Field(default_factory=list)
+    """Folders of training runs or adapters that are compared with one baseline: `adapter` where it is set, else the
+    base of the first of them. Runs that differ in their seed alone are one row. Every question is asked once."""
     split: SplitName = "test"
     endpoint: EndpointConfig | None = None
     """Server that is asked in place of a model on this machine."""

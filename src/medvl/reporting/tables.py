@@ -70,7 +70,7 @@ def metrics_table(metrics: dict[str, Any]) -> Table:
     Returns:
         Table of at most 80 columns. Tiers and domains without items are named below it.
     """
-    table = new_table(_way_of_asking(metrics))
+    table = new_table(way_of_asking(metrics))
     table.add_column("", overflow="fold", min_width=8)
     for header in _METRICS_HEADERS:
         table.add_column(header, justify="right", overflow="fold")
@@ -98,7 +98,8 @@ def _one_answer_only(tasks: dict[str, dict[str, Any] | None]) -> str:
     return f" One answer, whatever is shown: {', '.join(flagged)}." if flagged else ""
 
 
-def _way_of_asking(figures: dict[str, Any]) -> str:
+def way_of_asking(figures: dict[str, Any]) -> str:
+    """Which questions were asked, and how, as a title."""
     thought = figures.get("fingerprints", {}).get("thought")
     return f"{figures['split']} split, {figures['scoring']} scoring" + (f", thought {thought}" if thought else "")
 
@@ -112,7 +113,7 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
     Returns:
         Table of at most 80 columns, intervals on a second line. Cells without items are named below it.
     """
-    table = new_table(f"{_way_of_asking(comparison)}: zero-shot against fine-tuned")
+    table = new_table(f"{way_of_asking(comparison)}: zero-shot against fine-tuned")
     table.add_column("", overflow="fold", min_width=8)
     for header in ("n", "chance", "zero-shot", "fine-tuned", "difference", "p Holm"):
         table.add_column(header, justify="right", overflow="fold")
@@ -125,7 +126,7 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
         f"{overall['n']:,}",
         "",
         *(stacked(rate(arm["accuracy"]), interval(arm["ci95"])) for arm in arms),
-        _difference(overall["difference"], overall["difference"]["p"]),
+        difference_cell(overall["difference"], overall["difference"]["p"]),
         f"{p_value(overall['difference']['p'])}*",
     )
     table.add_row(
@@ -133,7 +134,7 @@ def comparison_table(comparison: dict[str, Any]) -> Table:
         "",
         "",
         *(stacked(rate(arm["macro_accuracy"]), interval(arm.get("macro_ci95"))) for arm in arms),
-        ABSENT if macro is None else _difference(macro, None),
+        ABSENT if macro is None else difference_cell(macro, None),
         "",
     )
     changes = "; ".join(
@@ -256,7 +257,7 @@ def _comparison_row(name: str, cell: dict[str, Any]) -> list[str | Text]:
         rate(cell["chance"]),
         stacked(rate(cell["zero_shot"]), interval(cell["ci95_zero_shot"])),
         stacked(rate(cell["fine_tuned"]), interval(cell["ci95_fine_tuned"])),
-        _difference(cell["difference"], p_holm),
+        difference_cell(cell["difference"], p_holm),
         p_value(p_holm),
     ]
 
@@ -266,7 +267,8 @@ def stacked(figure: str, bounds: str, style: str = "") -> Text:
     return Text.assemble((figure, style), "\n", (bounds, "dim"))
 
 
-def _difference(difference: dict[str, Any], p: float | None) -> Text:
+def difference_cell(difference: dict[str, Any], p: float | None) -> Text:
+    """A difference with its interval on a second line, coloured where it is significant."""
     low, high = difference["ci95"]
     style = ""
     # Coloured only where the test and the interval agree, since the test alone ignores groups.

@@ -7,9 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from medvl.config.entry import Job
-from medvl.config.schema import EvaluateConfig
+from medvl.config.schema import EvaluateConfig, ModelConfig
 from medvl.errors import ModelError
 from medvl.models.record import read_record
+from medvl.training.candidates import find_candidates
 
 NODES = ("seed", "model", "data", "benchmark", "eval", "debug")
 """Parts of the configuration that an adapter is judged with unless the command line says otherwise."""
@@ -23,12 +24,37 @@ def recorded_config(composed: dict[str, Any]) -> dict[str, Any]:
 def with_run_record(job: Job[EvaluateConfig]) -> Job[EvaluateConfig]:
     """The job with everything that the command line does not set taken from the adapter's run record.
 
+    With several adapters (`compare`) it is that of the first: all of them are asked the same.
+
     Raises:
         ModelError: The folder holds no adapter that medvl trained.
+        ConfigError: See `find_candidates`.
     """
-    if job.config.adapter is None:
-        return job
-    recorded = read_record(Path(job.config.adapter))["config"]
+    config = job.config
+    if config.compare:
+        found = find_candidates(config.compare, config.adapter, job.overrides)
+        return _with_record_of(job, found.runs[0].adapter)
+    return job if config.adapter is None else _with_record_of(job, Path(config.adapter))
+
+
+def model_of(job: Job[EvaluateConfig], adapter: Path) -> ModelConfig:
+    """The base that an adapter belongs on, by its run record and the command line."""
+    return _with_record_of(job, adapter).config.model
+
+
+def models_of(job: Job[EvaluateConfig]) -> list[ModelConfig]:
+    """All bases that a job loads, in this order, each once; `job` is one of `with_run_record`."""
+    config = job.config
+    if not config.compare:
+        return [config.model]
+    found = find_candidates(config.compare, config.adapter, job.overrides)
+    adapters = [*found.runs, *([] if found.baseline is None else [found.baseline])]
+    models = [model_of(job, one.adapter) for one in adapters]
+    return [model for number, model in enumerate(models) if model not in models[:number]]
+
+
+def _with_record_of(job: Job[EvaluateConfig], adapter: Path) -> Job[EvaluateConfig]:
+    recorded = read_record(adapter)["config"]
     composed = copy.deepcopy(job.composed)
     keys = [text.split("=", 1)[0].lstrip("+~") for text in job.overrides]
     for node in NODES:

@@ -7,16 +7,18 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 
 from medvl.answering.prediction import Prediction, Scoring
 from medvl.answering.store import AnswerStore
+from medvl.batching.inputs import Companions
 from medvl.batching.picture_control import PictureControl
 from medvl.benchmark.item import Item
 from medvl.config.schema import EntryConfig
 from medvl.errors import ConfigError
+from medvl.models.base import Base
 from medvl.sources.record import Split
 from medvl.training.askers import Asker, Questions
 from medvl.training.results import metrics_of, write_answers, write_details
@@ -173,6 +175,20 @@ def ask_controls(
         asked.write(folder / name)
         found[name] = asked.metrics
     return found
+
+
+class HandedOver(Protocol):
+    """What questions must know of a model before it can be asked (a DataModule)."""
+
+    processor: Any
+    companions: Companions
+    picture_tokens: Callable[[int, int], int] | None
+
+
+def hand_over(base: Base, questions: HandedOver) -> None:
+    """Make questions ready for a model."""
+    questions.processor, questions.companions = base.processor, base.family.companions
+    questions.picture_tokens = partial(base.family.picture_tokens, base.processor)
 
 
 def kept_answers(config: EntryConfig) -> Path | None:

@@ -132,6 +132,15 @@ def test_what_is_relative_to_the_text_alone_is_not_asked_with_the_text_alone():
     assert found("sum") == found("per_token") == []
 
 
+@pytest.mark.parametrize("further", [{"rotations": True}, {"paraphrases": 2}])
+def test_a_comparison_of_several_asks_every_question_once(further):
+    (problem,) = rule_problems(EvaluateConfig.model_validate({**BASE, "eval": further, "compare": ["a"]}))
+    assert "compare asks every question once" in problem
+    for scoring in ("letter", "generation", "likelihood"):
+        changes = {"eval": {"scoring": scoring}, "compare": ["a", "b"], "adapter": "c"}
+        assert rule_problems(EvaluateConfig.model_validate({**BASE, **changes})) == []
+
+
 HERE = {"name": "lab", "base_url": "http://localhost:8000/v1", "model": "m"}
 AWAY = {**HERE, "base_url": "https://lab.example/v1"}
 
@@ -143,6 +152,7 @@ AWAY = {**HERE, "base_url": "https://lab.example/v1"}
         ({"endpoint": AWAY, "privacy": {"images": True}}, None),
         ({"endpoint": AWAY}, "say privacy.images=true"),
         ({"endpoint": HERE, "adapter": "a"}, "adapter and endpoint are both set"),
+        ({"endpoint": HERE, "compare": ["a"]}, "compare and endpoint are both set"),
         ({"endpoint": HERE, "eval": {"scoring": "generation"}}, "eval.scoring=generation is for models on this"),
     ],
 )
