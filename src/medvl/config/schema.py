@@ -244,6 +244,8 @@ class TrainerConfig(Node):
     max_epochs: Positive = 3
     max_steps: Annotated[int, Field(ge=-1)] = -1
     """Optimiser steps; -1 lets max_epochs decide."""
+    shared_prefix: bool = True
+    """Questions of one picture in a batch share what they have in common; the same loss and gradients, faster."""
     accumulate_batches: Positive = 1
     """Batches in one optimiser step."""
     gradient_clip: PositiveFloat | None = 1.0

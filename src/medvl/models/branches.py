@@ -19,13 +19,13 @@ class Branched:
         rows: For each token, a row that it is from.
         depths: Its place in that row, counted from 0.
         ends: Number of the first token behind its subtree: token k is seen by the tokens from k to `ends[k]`, no other.
-        leaves: Row -> number of its last token.
+        paths: Row -> numbers of its tokens, in order.
     """
 
     rows: list[int]
     depths: list[int]
     ends: list[int]
-    leaves: dict[int, int]
+    paths: dict[int, list[int]]
 
     def __len__(self) -> int:
         return len(self.rows)
@@ -40,7 +40,7 @@ def branch(rows: Mapping[int, list[int]]) -> Branched:
     origin: list[int] = []
     depths: list[int] = []
     ends: list[int] = []
-    leaves: dict[int, int] = {}
+    paths: dict[int, list[int]] = {}
     path: list[int] = []  # tokens of the row before
     before: list[int] = []
     for row in sorted(rows, key=rows.__getitem__):  # rows that begin alike stand together
@@ -53,11 +53,11 @@ def branch(rows: Mapping[int, list[int]]) -> Branched:
         origin += [row] * len(new)
         depths += range(shared, len(tokens))
         ends += [0] * len(new)
-        leaves[row] = path[-1]
+        paths[row] = path
         before = tokens
     for token in path:
         ends[token] = len(origin)
-    return Branched(origin, depths, ends, leaves)
+    return Branched(origin, depths, ends, paths)
 
 
 def worth_sharing(rows: Mapping[int, list[int]], width: int) -> list[list[int]]:

@@ -1,4 +1,4 @@
-"""Logits at the answer position, where the questions of one picture share what they have in common.
+"""Logits at chosen positions, where the questions of one picture share what they have in common.
 
 The questions of a picture begin alike: its tokens, and for variants of one question its stem as well. They are laid
 out as one branched row (see `branches`), in which every token has the position and sees the tokens that it would in a
@@ -25,6 +25,40 @@ LEAST_FILLED = 0.75
 """Share of the longest branched row that one which is computed with it has at least: what is filled up is wasted."""
 
 
+def shared_logits(
+    model: Any,
+    inputs: dict[str, Tensor],
+    positions: Tensor,
+    same_picture: Sequence[int],
+    *,
+    shared_prefix: bool = True,
+) -> Tensor:
+    """Output logits at chosen positions, as `logits_at` gives them.
+
+    Args:
+        model: A transformers image-text model, with or without a PEFT adapter.
+        inputs: What its processor made, with `input_ids` and `attention_mask` int64 [B, T], padded on either side.
+        positions: bool [B, T]. What stands behind the last of a row is not computed, nor are rows without any.
+        same_picture: For each row, the first row that shows the same picture (`Batch.same_picture`).
+        shared_prefix: False computes every row for itself, its picture excepted. So does a family or a decoder that
+            cannot share (`Abilities.branched_rows`), and a batch with nothing to share.
+
+    Returns:
+        float32 [N, V] for the N chosen positions, row by row.
+
+    Raises:
+        ModelError: See `Companions.check`.
+    """
+    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    family = FAMILIES.get(bare.config.model_type)
+    if shared_prefix and family is not None and can_branch(bare, family) and positions.any():
+        branched = _branched_rows(bare, inputs, positions, same_picture)
+        if len(branched) < int(positions.any(dim=1).sum()):
+            family.companions.check(inputs, pictures="pixel_values" in inputs)
+            return apply_head(bare, _states_at(bare, family, inputs, positions, branched, same_picture))
+    return logits_at(model, inputs, positions, same_picture=same_picture)
+
+
 def answer_logits(
     model: Any,
     inputs: dict[str, Tensor],
@@ -33,32 +67,21 @@ def answer_logits(
     *,
     shared_prefix: bool = True,
 ) -> Tensor:
-    """Output logits at the answer position of each row.
+    """Output logits at the answer position of each row, see `shared_logits`.
 
     Args:
-        model: A transformers image-text model, with or without a PEFT adapter.
-        inputs: What its processor made, with `input_ids` and `attention_mask` int64 [B, T], padded on either side.
+        model: The same.
+        inputs: The same.
         answer_position: int64 [B].
-        same_picture: For each row, the first row that shows the same picture (`Batch.same_picture`).
-        shared_prefix: False computes every row for itself, its picture excepted. So does a family or a decoder that
-            cannot share (`Abilities.branched_rows`), and a batch with nothing to share.
+        same_picture: The same.
+        shared_prefix: The same.
 
     Returns:
-        float32 [B, V], see `logits_at`.
-
-    Raises:
-        ModelError: See `Companions.check`.
+        float32 [B, V].
     """
-    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
-    family = FAMILIES.get(bare.config.model_type)
-    if shared_prefix and family is not None and can_branch(bare, family):
-        branched = _branched_rows(bare, inputs, answer_position, same_picture)
-        if len(branched) < len(same_picture):
-            family.companions.check(inputs, pictures="pixel_values" in inputs)
-            return apply_head(bare, _last_states(bare, family, inputs, branched, same_picture))
-    chosen = torch.zeros_like(inputs["input_ids"], dtype=torch.bool)
-    chosen[torch.arange(len(chosen), device=chosen.device), answer_position] = True
-    return logits_at(model, inputs, chosen, same_picture=same_picture)
+    positions = torch.zeros_like(inputs["input_ids"], dtype=torch.bool)
+    positions[torch.arange(len(positions), device=positions.device), answer_position] = True
+    return shared_logits(model, inputs, positions, same_picture, shared_prefix=shared_prefix)
 
 
 def can_branch(bare: Any, family: Family) -> bool:
@@ -68,18 +91,25 @@ def can_branch(bare: Any, family: Family) -> bool:
         bare: A transformers image-text model without the wrapper of an adapter.
         family: Its architecture.
     """
-    return family.abilities.branched_rows and takes_branches(bare.config.get_text_config())
+    text = bare.config.get_text_config()
+    # FlashAttention is lent another attention for the moment (see `_in_sdpa`), which layers that are computed again in
+    # the backward pass would no longer find.
+    lends_in_vain = torch.is_grad_enabled() and text._attn_implementation not in ("sdpa", "eager")
+    return family.abilities.branched_rows and takes_branches(text) and not lends_in_vain
 
 
 def _branched_rows(
-    bare: Any, inputs: dict[str, Tensor], answer_position: Tensor, same_picture: Sequence[int]
+    bare: Any, inputs: dict[str, Tensor], positions: Tensor, same_picture: Sequence[int]
 ) -> list[Branched]:
     """One row for the questions of each picture; several where one would cost more."""
     starts = inputs["attention_mask"].argmax(dim=1).tolist()
-    ends = answer_position.tolist()
+    ends = (positions.shape[1] - 1 - positions.flip(1).int().argmax(dim=1)).tolist()
     picture_token = bare.config.image_token_id
     groups: dict[tuple[int, tuple[int, ...]], dict[int, list[int]]] = {}
+    asked = positions.any(dim=1).tolist()
     for row, ids in enumerate(inputs["input_ids"].tolist()):
+        if not asked[row]:
+            continue
         tokens = ids[starts[row] : ends[row] + 1]
         shown = [place for place, token in enumerate(tokens) if token == picture_token]
         # The tokens of a picture have to be shared: it goes into a row once.
@@ -91,19 +121,28 @@ def _branched_rows(
     ]
 
 
-def _last_states(
-    bare: Any, family: Family, inputs: dict[str, Tensor], branched: list[Branched], same_picture: Sequence[int]
+def _states_at(
+    bare: Any,
+    family: Family,
+    inputs: dict[str, Tensor],
+    positions: Tensor,
+    branched: list[Branched],
+    same_picture: Sequence[int],
 ) -> Tensor:
-    """Hidden states at the last token of each row, [B, D]."""
+    """Hidden states at chosen positions, [N, D], row by row."""
     text = bare.config.get_text_config()
     device = inputs["input_ids"].device
     starts = inputs["attention_mask"].argmax(dim=1)
     has_pictures = "pixel_values" in inputs
     pictures = EncodedPictures(bare, family, inputs, sorted(set(same_picture))) if has_pictures else None
-    positions = family.positions(bare, inputs) if has_pictures and family.positions is not None else None
+    axes = family.positions(bare, inputs) if has_pictures and family.positions is not None else None
     blocks = family.blocks(inputs) if family.blocks is not None else None
     eager = text._attn_implementation == "eager"
-    answered: list[int] = []
+    wanted = [(row, place - int(starts[row])) for row, place in positions.nonzero().tolist()]
+    depths_of: dict[int, list[int]] = {}
+    for row, depth in wanted:
+        depths_of.setdefault(row, []).append(depth)
+    found: list[tuple[int, int]] = []
     states: list[Tensor] = []
     for numbers in alike_in_length(branched, LEAST_FILLED):
         chosen = [branched[number] for number in numbers]
@@ -117,16 +156,20 @@ def _last_states(
             hidden = bare.model(
                 **tokenwise,
                 **(pictures.inputs(shown) if pictures is not None else {}),
-                position_ids=depths if positions is None else positions[:, rows, place],
+                position_ids=depths if axes is None else axes[:, rows, place],
                 attention_mask=branch_mask(
                     text, ends, depths, None if blocks is None else blocks[rows, place], bare.dtype if eager else None
                 ),
                 use_cache=False,
             ).last_hidden_state
-        last = [(number, leaf) for number, one in enumerate(chosen) for leaf in one.leaves.values()]
-        states.append(hidden[tuple(torch.tensor(last, device=device).T)])
-        answered += [row for one in chosen for row in one.leaves]
-    return torch.cat(states)[torch.tensor(answered, device=device).argsort()]
+        asked = [
+            (number, row, depth) for number, one in enumerate(chosen) for row in one.paths for depth in depths_of[row]
+        ]
+        tokens = [(number, chosen[number].paths[row][depth]) for number, row, depth in asked]
+        states.append(hidden[tuple(torch.tensor(tokens, device=device).T)])
+        found += [(row, depth) for _, row, depth in asked]
+    place_of = {one: number for number, one in enumerate(found)}
+    return torch.cat(states)[torch.tensor([place_of[one] for one in wanted], device=device)]
 
 
 def _filled_up(branched: Sequence[Branched]) -> tuple[Tensor, Tensor, Tensor]:

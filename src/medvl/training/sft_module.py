@@ -17,16 +17,17 @@ from medvl.batching.collator import IGNORED, Batch
 from medvl.config.schema import OptimConfig
 from medvl.errors import TrainingError
 from medvl.models.adapter import parameter_groups
-from medvl.models.answer_head import logits_at
 from medvl.models.families import family_of_model
+from medvl.models.shared_prefix import shared_logits
 
 
-def answer_loss(model: Any, batch: Batch) -> Tensor:
+def answer_loss(model: Any, batch: Batch, *, shared_prefix: bool = True) -> Tensor:
     """Mean cross-entropy over the supervised tokens of a batch, in float32.
 
     Args:
         model: A transformers image-text model with an adapter.
         batch: A training batch.
+        shared_prefix: Let the questions of one picture share what they have in common (see `shared_logits`).
 
     Raises:
         TrainingError: No token of the batch is supervised, or the loss is not finite; names the items.
@@ -37,7 +38,7 @@ def answer_loss(model: Any, batch: Batch) -> Tensor:
     if not supervised.any():
         raise TrainingError(f"no token of the batch is supervised; items: {_names(batch)}")
     predicting = F.pad(supervised, (0, 1))
-    logits = logits_at(model, batch.inputs, predicting, same_picture=batch.same_picture)
+    logits = shared_logits(model, batch.inputs, predicting, batch.same_picture, shared_prefix=shared_prefix)
     loss = F.cross_entropy(logits, batch.labels[:, 1:][supervised])
     if not torch.isfinite(loss):
         raise TrainingError(
@@ -53,17 +54,25 @@ class SftModule(pl.LightningModule):
         model: The model with its adapter.
         optim: Optimiser settings.
         letter_ids: Letter -> token id at the answer position.
-        shared_prefix: See `score_batch`.
+        shared_prefix: See `answer_loss`.
+        val_shared_prefix: See `score_batch`.
     """
 
     def __init__(
-        self, model: Any, optim: OptimConfig, letter_ids: dict[str, int], *, shared_prefix: bool = True
+        self,
+        model: Any,
+        optim: OptimConfig,
+        letter_ids: dict[str, int],
+        *,
+        shared_prefix: bool = True,
+        val_shared_prefix: bool = True,
     ) -> None:
         super().__init__()
         self.model = model
         self._optim = optim
         self._letter_ids = letter_ids
         self._shared_prefix = shared_prefix
+        self._val_shared_prefix = val_shared_prefix
         self.strict_loading = False  # checkpoints hold the adapter only
         self.val_predictions: list[Prediction] = []
         """Answers of the validation that runs or ran last, one for each val item."""
@@ -74,7 +83,7 @@ class SftModule(pl.LightningModule):
 
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Loss of one batch."""
-        loss = answer_loss(self.model, batch)
+        loss = answer_loss(self.model, batch, shared_prefix=self._shared_prefix)
         self.log("train/loss", loss.detach(), prog_bar=True, batch_size=len(batch.items))
         return loss
 
@@ -89,7 +98,7 @@ class SftModule(pl.LightningModule):
 
     def validation_step(self, batch: Batch, batch_idx: int) -> None:
         """Answer one batch of questions."""
-        self.val_predictions += score_batch(self.model, batch, self._letter_ids, shared_prefix=self._shared_prefix)
+        self.val_predictions += score_batch(self.model, batch, self._letter_ids, shared_prefix=self._val_shared_prefix)
 
     def configure_optimizers(self) -> Any:
         """AdamW over the adapter, warm-up, then the schedule."""

@@ -18,7 +18,8 @@ def seen_from(branched, token):
 def test_every_row_sees_its_own_tokens_in_their_places_and_no_other(rows):
     branched = branch(rows)
     for row, tokens in rows.items():
-        seen = seen_from(branched, branched.leaves[row])
+        seen = seen_from(branched, branched.paths[row][-1])
+        assert seen == branched.paths[row]
         assert [rows[branched.rows[k]][branched.depths[k]] for k in seen] == tokens
         assert [branched.depths[k] for k in seen] == list(range(len(tokens)))
 

@@ -4,12 +4,13 @@ import dataclasses
 import pytest
 import torch
 from mini_batches import make_samples, make_variants
+from torch.nn import functional as F
 from towers import pixels_encoded
 
-from medvl.batching.collator import Collator
+from medvl.batching.collator import IGNORED, Collator
 from medvl.config.schema import LoraConfig
 from medvl.models.adapter import attach_adapter
-from medvl.models.shared_prefix import answer_logits, can_branch
+from medvl.models.shared_prefix import answer_logits, can_branch, shared_logits
 
 TOLERANCE = 1e-4
 
@@ -154,3 +155,64 @@ def test_questions_without_pictures_share_their_stems(family_base, side):
     blind = [dataclasses.replace(sample, pixels=None) for sample in make_variants()]
     batch = collated(family_base, blind, side)
     assert torch.allclose(logits(family_base, batch), logits(family_base, batch, shared=False), atol=TOLERANCE)
+
+
+def learnt(model, base, samples, shared, side="right"):
+    """Loss of each row's answer, and the gradients of all that learns."""
+    batch = Collator(base.processor, with_answer=True, padding_side=side)(samples)
+    predicting = F.pad(batch.labels[:, 1:] != IGNORED, (0, 1))
+    model.zero_grad()
+    logits = shared_logits(model, batch.inputs, predicting, batch.same_picture, shared_prefix=shared)
+    losses = F.cross_entropy(logits, batch.labels[batch.labels != IGNORED], reduction="none")
+    losses.mean().backward()
+    gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+    return losses.detach().view(len(samples), -1).sum(dim=1), gradients
+
+
+@pytest.fixture
+def learning(fresh_base):
+    """A model with an adapter on every part, moved from its start, without dropout."""
+    config = LoraConfig(r=2, dropout=0.0, parts=["language", "vision", "projector"])
+    model = attach_adapter(fresh_base, config, 0).train()
+    draw = torch.Generator().manual_seed(0)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            parameter.data.add_(torch.randn(parameter.shape, generator=draw), alpha=0.05)
+    return model
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_what_is_learnt_is_the_same(learning, fresh_base, side):
+    (losses, gradients), (plain_losses, plain) = (
+        learnt(learning, fresh_base, make_variants(), shared, side) for shared in (True, False)
+    )
+    assert torch.allclose(losses, plain_losses, rtol=1e-4)
+    assert set(gradients) == set(plain)
+    for name, gradient in plain.items():
+        assert (gradients[name] - gradient).norm() <= 1e-4 * gradient.norm() + 1e-9, name
+
+
+def test_a_branch_sees_nothing_of_its_sisters(learning, fresh_base):
+    samples = make_variants()
+    changed = [
+        dataclasses.replace(s, item=dataclasses.replace(s.item, question=s.item.question[::-1])) if n == 2 else s
+        for n, s in enumerate(samples)
+    ]
+    before, _ = learnt(learning, fresh_base, samples, True)
+    after, _ = learnt(learning, fresh_base, changed, True)
+    others = [n for n in range(len(samples)) if n != 2]
+    assert before[2] != after[2]
+    assert torch.allclose(before[others], after[others], rtol=1e-6)
+
+
+def test_rows_without_anything_to_learn_are_left_out(fresh_base):
+    samples = make_variants()
+    batch = Collator(fresh_base.processor, with_answer=True)(samples)
+    positions = F.pad(batch.labels[:, 1:] != IGNORED, (0, 1))
+    positions[1] = False
+    with torch.inference_mode():
+        found, plain = (
+            shared_logits(fresh_base.model, batch.inputs, positions, batch.same_picture, shared_prefix=shared)
+            for shared in (True, False)
+        )
+    assert torch.allclose(found, plain, atol=TOLERANCE)

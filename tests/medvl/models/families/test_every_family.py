@@ -27,8 +27,10 @@ from medvl.models.adapter import attach_adapter, b_norms, matched_layers
 from medvl.models.adapter_files import save_adapter
 from medvl.models.answer_head import logits_at
 from medvl.models.base import load_base
+from medvl.models.checkpointing import checkpoint_layers
 from medvl.models.families import FAMILIES
 from medvl.models.parts import part_of, part_sizes, whole_modules
+from medvl.models.shared_prefix import shared_logits
 from medvl.models.specimens import SPECIMENS, build_specimen
 
 SIZES = [(40, 30), (300, 60), (60, 180), (448, 448), (97, 411)]
@@ -195,17 +197,33 @@ def test_a_picture_goes_through_the_tower_once_a_batch(base, shared):
     assert sum(once) == sum(each)
 
 
-def test_training_on_a_shared_picture_gives_the_same_gradients(fresh):
-    model = attach_adapter(fresh, LoraConfig(r=2, dropout=0.0, parts=list(fresh.family.linear)), seed=0)
+@pytest.mark.parametrize("checkpointed", [False, True])
+def test_training_on_a_shared_picture_gives_the_same_loss_and_gradients(fresh, checkpointed):
+    model = attach_adapter(fresh, LoraConfig(r=2, dropout=0.0, parts=list(fresh.family.linear)), seed=0).train()
+    draw = torch.Generator().manual_seed(0)
+    for name, parameter in model.named_parameters():
+        if "lora_B" in name:
+            parameter.data.add_(torch.randn(parameter.shape, generator=draw), alpha=0.05)
+    if checkpointed:
+        checkpoint_layers(model, fresh.family, ["language", "vision"])
     batch = collate(fresh, make_variants(((97, 60), (300, 60)))[:6], with_answer=True)
-    gradients = []
-    for same in (None, batch.same_picture):
+    predicting = F.pad(batch.labels[:, 1:] != IGNORED, (0, 1))
+
+    def learnt(same_picture, shared_prefix):
         model.zero_grad()
-        supervised = F.pad(batch.labels[:, 1:] != IGNORED, (0, 1))
-        logits_at(model, batch.inputs, supervised, same_picture=same).square().mean().backward()
-        gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
-    assert gradients[0].norm() > 0
-    assert torch.allclose(gradients[0], gradients[1], atol=1e-5 * float(gradients[0].abs().max()), rtol=1e-3)
+        logits = shared_logits(model, batch.inputs, predicting, same_picture, shared_prefix=shared_prefix)
+        loss = F.cross_entropy(logits, batch.labels[batch.labels != IGNORED])
+        loss.backward()
+        return float(loss.detach()), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+
+    loss, plain = learnt(list(range(6)), False)
+    assert {part_of(name, fresh.family) for name in plain} == set(fresh.family.linear)
+    for shared_prefix in (False, True):
+        found, gradients = learnt(batch.same_picture, shared_prefix)
+        assert found == pytest.approx(loss, rel=1e-4)
+        assert set(gradients) == set(plain)
+        for name, gradient in plain.items():
+            assert (gradients[name] - gradient).norm() <= 1e-4 * gradient.norm() + 1e-9, name
 
 
 def test_an_adapter_on_every_part_shares_too(fresh):
