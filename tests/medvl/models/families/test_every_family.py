@@ -214,7 +214,9 @@ def test_training_on_a_shared_picture_gives_the_same_loss_and_gradients(fresh, c
         logits = shared_logits(model, batch.inputs, predicting, same_picture, shared_prefix=shared_prefix)
         loss = F.cross_entropy(logits, batch.labels[batch.labels != IGNORED])
         loss.backward()
-        return float(loss.detach()), {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
+        return float(loss.detach()), {
+            name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None
+        }
 
     loss, plain = learnt(list(range(6)), False)
     assert {part_of(name, fresh.family) for name in plain} == set(fresh.family.linear)
