@@ -86,7 +86,8 @@ def _evaluate(job: Job[EvaluateConfig], run: RunFolder, team: Team) -> float:
         with step_progress(console) as bar:
             answered = ask_arms(asker, data, arms, config, run.path / "controls", bar)
     finally:
-        run.update(**asker.facts())
+        if facts := asker.facts():
+            run.update(**facts)
     console_lines.notes(console, answered.notes)
 
     # figures

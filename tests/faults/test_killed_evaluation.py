@@ -5,6 +5,7 @@ import signal
 import subprocess
 import time
 
+import numpy as np
 import polars as pl
 import pytest
 from commands import OFFLINE, PROJECT, SMALL, command, run
@@ -28,9 +29,17 @@ def kept(cwd):
 
 
 def answers_of(cwd):
-    """Item, answer and scores of the newest run."""
+    """The answers of the newest run."""
     folder = max(cwd.glob("outputs/*evaluate*"), key=lambda path: path.stat().st_mtime)
-    return pl.read_parquet(folder / "predictions.parquet").select("item_id", "answer", "option_logprobs")
+    return pl.read_parquet(folder / "predictions.parquet")
+
+
+def assert_same(found, expected):
+    """The same answers to the same items; scores may differ by rounding, as other questions stood in their batches."""
+    names = ["item_id", "item_fingerprint", "answer"]
+    assert found.select(names).equals(expected.select(names))
+    scores = [table["option_logprobs"].explode().to_numpy() for table in (found, expected)]
+    assert np.allclose(*scores, atol=1e-4)
 
 
 def kill_after(parts, drawn, cwd):
@@ -63,7 +72,7 @@ def killed_and_finished(kills, drawn, tmp_path):
         assert kill_after(before + gap, drawn, broken), "it ended before it could be killed"
         assert all(pl.read_parquet(path, glob=False).height in (1, 2) for path in parts_of(broken))
     run("evaluate.py", *evaluation(drawn), cwd=broken)
-    assert answers_of(broken).equals(answers_of(alone))
+    assert_same(answers_of(broken), answers_of(alone))
     fingerprints = kept(broken)["item_fingerprint"]
     assert fingerprints.n_unique() == len(fingerprints) == ITEMS, "an item was answered twice"
 
@@ -123,5 +132,5 @@ def test_a_full_disk_stops_with_a_message_and_loses_no_answer(drawn, tmp_path):
     parts, partial = (int(line) for line in done.stdout.splitlines() if line.isdigit())
     assert 0 < parts < ITEMS / 2
     assert partial == 0
-    assert answers_of(outside).equals(answers_of(alone))
+    assert_same(answers_of(outside), answers_of(alone))
     assert kept(outside)["item_fingerprint"].n_unique() == kept(outside).height == ITEMS
