@@ -66,6 +66,12 @@ class StorageError(MedvlError):
     exit_code = 7
 
 
+class TeamError(MedvlError):
+    """Another of the processes that share this work is gone, so this one cannot go on."""
+
+    exit_code = 143
+
+
 NO_WRITE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
 """Errors of a disk that does not take what is written to it."""
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from medvl.config.nearest import or_what
 from medvl.config.schema import BuildConfig, EvaluateConfig, TrainConfig
 
@@ -44,9 +46,10 @@ def rule_problems(config: BuildConfig) -> list[str]:
             )
         problems += [
             f"predictions and {name} are both set: earlier answers are scored again, or a model is asked; keep one"
-            for name in ("adapter", "endpoint")
-            if config.predictions is not None and getattr(config, name) is not None
+            for name in ("adapter", "compare", "endpoint")
+            if config.predictions is not None and getattr(config, name)
         ]
+        problems += _team_problems(config)
     if isinstance(config, TrainConfig):
         problems += _monitor_problems(config)
         problems += _part_problems(config)
@@ -96,6 +99,17 @@ def _endpoint_problems(config: EvaluateConfig) -> list[str]:
             "privacy.images=true to send those of sources that may be passed on"
         )
     return problems
+
+
+def _team_problems(config: EvaluateConfig) -> list[str]:
+    """Processes share the questions to a model on this machine; elsewhere each of them would do the whole work."""
+    alone = next((name for name in ("predictions", "endpoint") if getattr(config, name)), None)
+    if alone is None or os.environ.get("WORLD_SIZE", "1") == "1":
+        return []
+    return [
+        f"{alone} takes one process, but WORLD_SIZE={os.environ['WORLD_SIZE']} is set: start python evaluate.py "
+        "without torchrun"
+    ]
 
 
 def _part_problems(config: TrainConfig) -> list[str]:

@@ -1,7 +1,7 @@
 """Rows of a leaderboard: one evaluation each, and those that the Fetal-Gauge paper published.
 
-Rows are ranked only against rows on the very same items. The published figures are of other items (the paper's data are
-not public), so they stand apart and are not ranked.
+Rows are ranked only against rows on the very same items by the same scoring. The published figures are of other items
+(the paper's data are not public), so they stand apart and are not ranked.
 """
 
 from __future__ import annotations
@@ -33,7 +33,8 @@ class Row:
         run: Name of its folder; "" for a published row.
         model: Name of the base model.
         adapter: First 8 digits of the fingerprint of the adapter's weights, or what is said of it; `none` without one.
-        scoring: How the answers were obtained, with what was shown in place of the pictures, if anything.
+        scoring: How the answers were obtained, with what was shown in place of the pictures, if anything, and whether
+            the model was made to leave its thought empty.
         training_data_note: Medical pictures that the authors of the base declare as training data.
         accuracy: Mean over items.
         figures: Task, tier or domain -> accuracy; absent where there are no items or nothing is known.
@@ -81,18 +82,20 @@ class Board:
         split: Split of the items.
         n: Number of items.
         items: Hash of the items, see `details.json`; "" where that file is not there.
+        scoring: How the answers were obtained, with what was shown in place of the pictures, if anything.
     """
 
     benchmark: str
     split: str
     n: int
     items: str
+    scoring: str
 
     @property
     def title(self) -> str:
         """Heading of its table."""
         which = f"items {self.items[:8]}" if self.items else "no details.json: maybe not the same ones"
-        return f"benchmark {self.benchmark}, {self.split} split, {self.n:,} items ({which})"
+        return f"benchmark {self.benchmark}, {self.split} split, {self.n:,} items ({which}), {self.scoring} scoring"
 
 
 def run_rows(runs: Iterable[Path]) -> tuple[list[Row], list[str]]:
@@ -162,16 +165,17 @@ def _row(folder: Path) -> Row:
     facts, overall, prints = read_run_facts(run), metrics["overall"], metrics["fingerprints"]
     macro, bounds = overall["macro_accuracy"], overall.get("macro_ci95")
     tables = {**metrics["tasks"], **{name: metrics[table].get(name) for table, name in _CUTS}}
-    control = prints.get("picture_control")
+    control, thought = prints.get("picture_control"), prints.get("thought")
+    scoring = metrics["scoring"] if control is None else f"{metrics['scoring']}, {control.replace('_', ' ')}"
     return Row(
         run=folder.name if run is None else (run.name / folder.relative_to(run)).as_posix(),
         model=facts.model,
         adapter=str(prints.get("adapter", NO_ADAPTER))[:8],
-        scoring=metrics["scoring"] if control is None else f"{metrics['scoring']}, {control.replace('_', ' ')}",
+        scoring=scoring if thought is None else f"{scoring}, thought {thought}",
         training_data_note=facts.training_data_note,
         accuracy=overall["accuracy"],
         figures={name: cell["accuracy"] for name, cell in tables.items() if cell is not None},
-        board=Board(prints.get("benchmark", UNKNOWN), metrics["split"], overall["n"], _items(folder, metrics)),
+        board=Board(prints.get("benchmark", UNKNOWN), metrics["split"], overall["n"], _items(folder, metrics), scoring),
         macro=None if macro is None or bounds is None else (macro, bounds[0], bounds[1]),
         invalid_rate=overall["invalid_rate"],
         uncommitted_rate=overall["uncommitted_rate"],

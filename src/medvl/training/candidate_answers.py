@@ -92,7 +92,7 @@ def compare_candidates(
     content = candidates(
         baseline.table,
         {name: [answered[one.label].table for one in runs] for name, runs in recipes.items()},
-        split=config.split,
+        split=baseline.split,
         scoring=baseline.scoring,
         about=baseline.facts,
         runs={
@@ -111,6 +111,7 @@ class _Answered:
     """What is kept of a model once it has answered: its scored table, not its replies."""
 
     table: pl.DataFrame
+    split: str
     scoring: str
     facts: dict[str, Any]
     notes: list[str]
@@ -121,6 +122,7 @@ class _Answered:
         asked.write(folder)
         return cls(
             score_predictions(items_to_frame(asked.items), predictions_to_frame(asked.predictions)),
+            asked.metrics["split"],  # with debug.overfit_items it is not the one of the configuration
             asked.metrics["scoring"],
             {"label": label, "fingerprints": asked.metrics["fingerprints"]},
             [f"{label}: {note}" for note in asked.notes],

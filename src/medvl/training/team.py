@@ -20,7 +20,7 @@ import torch.distributed as dist
 from rich.console import Console
 
 from medvl.benchmark.item import Item
-from medvl.errors import ConfigError
+from medvl.errors import ConfigError, TeamError
 
 T = TypeVar("T")
 
@@ -76,20 +76,42 @@ class Team:
         return [item for item in items if owner[item.sha256_pixels] == self.rank]
 
     def gathered(self, mine: Sequence[T]) -> list[T]:
-        """What all processes have, those of the first one first. Every process must call it."""
+        """What all processes have, those of the first one first. Every process must call it.
+
+        Raises:
+            TeamError: A process is gone.
+        """
         if self.size == 1:
             return list(mine)
         found: list[Any] = [None] * self.size
-        dist.all_gather_object(found, list(mine))
+        with _heard():
+            dist.all_gather_object(found, list(mine))
         return [one for part in found for one in part]
 
     def agreed(self, value: T) -> T:
-        """The value of the first process, in all of them. Every process must call it."""
+        """The value of the first process, in all of them. Every process must call it.
+
+        Raises:
+            TeamError: A process is gone.
+        """
         if self.size == 1:
             return value
         told = [value]
-        dist.broadcast_object_list(told, src=0)
+        with _heard():
+            dist.broadcast_object_list(told, src=0)
         return told[0]
+
+
+@contextmanager
+def _heard() -> Iterator[None]:
+    """One process has said what went wrong; that the others no longer hear of it is no fault of their own."""
+    try:
+        yield
+    except RuntimeError as error:  # what gloo raises
+        raise TeamError(
+            "another process of this evaluation ended, see its message; answers kept so far are safe, and the same "
+            "command goes on from them"
+        ) from error
 
 
 ALONE = Team()

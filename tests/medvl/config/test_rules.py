@@ -27,7 +27,11 @@ def test_a_plain_configuration_has_no_problem():
 
 @pytest.mark.parametrize(
     ("name", "value"),
-    [("adapter", "run/adapter"), ("endpoint", {"name": "s", "model": "m", "base_url": "http://127.0.0.1/v1"})],
+    [
+        ("adapter", "run/adapter"),
+        ("compare", ["run"]),
+        ("endpoint", {"name": "s", "model": "m", "base_url": "http://127.0.0.1/v1"}),
+    ],
 )
 def test_earlier_answers_are_scored_or_a_model_is_asked(name, value):
     both = EvaluateConfig.model_validate({**BASE, "predictions": "run/predictions.parquet", name: value})
@@ -160,3 +164,16 @@ def test_a_server_is_asked_in_its_own_way_and_gets_pictures_only_where_they_may_
     found = rule_problems(EvaluateConfig.model_validate({**BASE, **changes}))
     assert len(found) == (message is not None)
     assert message is None or message in found[0]
+
+
+@pytest.mark.parametrize(
+    ("changes", "alone"),
+    [({"endpoint": HERE}, "endpoint"), ({"predictions": "p.parquet"}, "predictions"), ({"compare": ["a"]}, None)],
+)
+def test_a_team_asks_models_on_this_machine_only(changes, alone, monkeypatch):
+    config = EvaluateConfig.model_validate({**BASE, **changes})
+    assert rule_problems(config) == []
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    found = rule_problems(config)
+    assert len(found) == (alone is not None)
+    assert alone is None or f"{alone} takes one process" in found[0]

@@ -44,10 +44,16 @@ def test_the_best_comes_first_and_equal_rows_share_a_place(trained, tmp_path):
 
 @pytest.mark.parametrize(
     "words",
-    [{"benchmark": "bench-2"}, {"items": ITEMS[:20]}, {"details": False}],
-    ids=["benchmark", "fewer items", "items unknown"],
+    [
+        {"benchmark": "bench-2"},
+        {"items": ITEMS[:20]},
+        {"details": False},
+        {"scoring": "generation"},
+        {"picture_control": "blank"},
+    ],
+    ids=["benchmark", "fewer items", "items unknown", "scoring", "no pictures"],
 )
-def test_rows_that_are_not_about_the_same_items_are_not_ranked_together(trained, tmp_path, words):
+def test_rows_that_are_not_about_the_same_items_in_the_same_way_are_not_ranked_together(trained, tmp_path, words):
     other = write_answers(write_record(tmp_path / "other"), 6, **words)
     found = boards(run_rows([trained, other])[0])
     assert sorted(len(rows) for rows in found.values()) == [1, 2]
@@ -94,6 +100,13 @@ def test_answers_without_the_pictures_say_so(tmp_path):
     write_answers(run / "controls" / "text_only", picture_control="text_only")
     (row,) = run_rows([run / "controls" / "text_only"])[0]
     assert (row.run, row.scoring) == ("run/controls/text_only", "letter, text only")
+
+
+def test_a_thought_that_was_left_empty_is_said_but_still_ranked(trained, tmp_path):
+    run = write_answers(write_record(tmp_path / "run"), thought="left empty")
+    rows, _ = run_rows([trained, run])
+    assert rows[-1].scoring == "letter, thought left empty"
+    assert len(boards(rows)) == 1
 
 
 def test_a_folder_without_a_record_is_of_an_unknown_model(tmp_path):

@@ -163,6 +163,11 @@ def test_an_adapter_that_would_be_asked_in_another_way_is_refused(compare, adapt
         compare(adapters.zero, adapters.one)
 
 
+def test_adapters_of_a_trial_on_a_few_train_items_are_asked_those(compare, adapters, questions, demo_data):
+    questions._items = demo_data.items(Split.TRAIN)[:N]  # as debug.overfit_items has it, whatever split is named
+    assert compare(adapters.zero)[0]["split"] == "train"
+
+
 def test_whoever_names_the_controls_is_told_that_they_are_not_asked(compare, adapters):
     evaluation = {"controls": ["blank"]}
     notes = compare(adapters.zero, eval=evaluation, overrides=["eval=text_only"])[1]

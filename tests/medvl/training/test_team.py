@@ -10,7 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mini_items import make_item
 
-from medvl.errors import ConfigError
+from medvl.errors import ConfigError, TeamError
+from medvl.training import team
 from medvl.training.team import ALONE, Team, join_team
 
 FOUR = """
@@ -76,6 +77,17 @@ def test_a_team_that_cannot_be_found_is_refused(monkeypatch):
     monkeypatch.delenv("MASTER_ADDR", raising=False)
     with pytest.raises(ConfigError, match=r"MASTER_ADDR.* is absent: start the processes with torchrun"):
         join_team()
+
+
+@pytest.mark.parametrize("call", [lambda two: two.agreed(1), lambda two: two.gathered([1])])
+def test_a_process_that_is_gone_is_told_in_one_sentence(call, monkeypatch):
+    def closed(*args, **options):
+        raise RuntimeError("[pair.cc:561] Connection closed by peer")
+
+    monkeypatch.setattr(team.dist, "broadcast_object_list", closed)
+    monkeypatch.setattr(team.dist, "all_gather_object", closed)
+    with pytest.raises(TeamError, match="another process of this evaluation ended, see its message"):
+        call(Team(1, 2))
 
 
 @pytest.mark.slow
