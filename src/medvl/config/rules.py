@@ -50,6 +50,11 @@ def rule_problems(config: BuildConfig) -> list[str]:
             if config.predictions is not None and getattr(config, name)
         ]
         problems += _team_problems(config)
+        if asked.scoring == "likelihood" and asked.rotations:
+            problems.append(
+                "eval.rotations: with eval.scoring=likelihood the options are not shown, so their order decides "
+                "nothing; say eval.rotations=false"
+            )
     if isinstance(config, TrainConfig):
         problems += _monitor_problems(config)
         problems += _part_problems(config)

@@ -44,6 +44,7 @@ class RunFolder:
                 [f"{folder} already holds a run; wait a second or name another folder with hydra.run.dir"]
             )
         self.path = folder
+        self._keeps_answers = "trainer" not in composed and composed.get("eval", {}).get("reuse_answers", False)
         try:
             folder.mkdir(parents=True, exist_ok=True)
             (folder / "config.yaml").write_text(yaml.safe_dump(composed, sort_keys=False), encoding="utf-8")
@@ -82,6 +83,8 @@ class RunFolder:
             self._end("interrupted", start)
             last = self.shown / "checkpoints" / "last.ckpt"
             kept = f"the last checkpoint is {last}" if last.is_file() else "there was no checkpoint yet"
+            if self._keeps_answers:
+                kept = "answers given so far are kept, the same command goes on from them"
             raise KeyboardInterrupt(f"interrupted; {kept}") from None
         except BaseException as error:
             refusal = None if isinstance(error, MedvlError) else disk_refusal(error)

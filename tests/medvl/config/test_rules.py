@@ -177,3 +177,12 @@ def test_a_team_asks_models_on_this_machine_only(changes, alone, monkeypatch):
     found = rule_problems(config)
     assert len(found) == (alone is not None)
     assert alone is None or f"{alone} takes one process" in found[0]
+
+
+def test_an_order_that_is_not_shown_is_not_turned():
+    def found(**asking):
+        return rule_problems(EvaluateConfig.model_validate({**BASE, "eval": asking}))
+
+    (problem,) = found(scoring="likelihood", rotations=True)
+    assert "their order decides nothing; say eval.rotations=false" in problem
+    assert found(scoring="likelihood") == found(rotations=True) == []

@@ -35,6 +35,19 @@ def test_a_run_that_ends_early_says_why(tmp_path, error, status):
     assert _record(run)["status"] == status
 
 
+@pytest.mark.parametrize(
+    ("composed", "said"),
+    [
+        ({"trainer": {}, "eval": {"reuse_answers": True}}, "there was no checkpoint yet"),
+        ({"eval": {"reuse_answers": True}}, "answers given so far are kept, the same command goes on"),
+    ],
+)
+def test_an_interrupted_run_says_what_is_left_of_it(tmp_path, composed, said):
+    run = RunFolder(tmp_path / "run", composed, [], seed=0)
+    with pytest.raises(KeyboardInterrupt, match=said), run.recording():
+        raise KeyboardInterrupt
+
+
 def test_two_runs_never_share_a_folder(tmp_path):
     RunFolder(tmp_path / "run", {}, [], seed=0)
     with pytest.raises(ConfigError, match="already holds a run"):
