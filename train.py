@@ -106,8 +106,13 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     scorer = EvaluationCallback(
         before_val.items, prints, lambda step, seen: console_lines.step_line(console, step, seen)
     )
-    shares = {"shared_prefix": config.trainer.shared_prefix, "val_shared_prefix": config.eval.shared_prefix}
-    module = SftModule(model, config.optim, letters, **shares)
+    module = SftModule(
+        model,
+        config.optim,
+        letters,
+        shared_prefix=config.trainer.shared_prefix,
+        val_shared_prefix=config.eval.shared_prefix,
+    )
     alive = FirstStepsCallback(model, base, lambda signs: run.update(adapter_after_first_steps=signs))
     trainer = engine.build_trainer(config.trainer, [scorer, alive, *callbacks], loggers, batches, run.path)
     point_latest(Path(config.paths.outputs), run.path)

@@ -36,7 +36,7 @@ from medvl.batching.question_batches import picture_key, question_batches, row_l
 from medvl.config.schema import ModelConfig
 from medvl.evaluation.near_ties import NEAR_TIE
 from medvl.imaging.reading import pixel_hash, read_picture
-from medvl.models.answer_head import logits_at
+from medvl.models.answer_head import answer_mask, logits_at
 from medvl.models.base import Base, load_base
 from medvl.models.greedy import Decoding, end_of_turn_ids, write_replies
 from medvl.models.shared_prefix import answer_logits
@@ -62,9 +62,7 @@ def collated(base: Base, samples: list[Sample], side: Literal["left", "right"] =
 @torch.inference_mode()
 def plain_logits(base: Base, batch: Batch) -> torch.Tensor:
     """Logits [B, V] at the answer position, every row and every picture computed for itself."""
-    chosen = torch.zeros_like(batch.inputs["input_ids"], dtype=torch.bool)
-    chosen[torch.arange(len(batch.items)), batch.answer_position] = True
-    return logits_at(base.model, batch.inputs, chosen)
+    return logits_at(base.model, batch.inputs, answer_mask(batch.inputs, batch.answer_position))
 
 
 @torch.inference_mode()

@@ -10,6 +10,7 @@ import torch
 from medvl.answering.prediction import Prediction
 from medvl.benchmark.item import Item
 from medvl.errors import ModelError
+from medvl.models.modes import in_evaluation
 
 
 class Askable(Protocol):
@@ -47,10 +48,8 @@ def ask_all(
     Raises:
         ModelError: The memory does not hold a batch; names its items.
     """
-    was_training = {module: module.training for module in model.modules()}
-    model.eval()
     predictions: list[Prediction] = []
-    try:
+    with in_evaluation(model):
         for batch in batches:
             answers = _within_memory(ask, batch, device)
             if keep is not None:
@@ -58,9 +57,6 @@ def ask_all(
             predictions += answers
             if progress is not None:
                 progress(len(predictions))
-    finally:
-        for module, mode in was_training.items():
-            module.training = mode
     return predictions
 
 

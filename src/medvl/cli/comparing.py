@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from rich.console import Console
 
@@ -11,17 +11,24 @@ from medvl.config.schema import EvaluateConfig
 from medvl.reporting import console_lines
 from medvl.reporting.candidates_table import candidates_table, candidates_task_table
 from medvl.reporting.progress import step_progress
+from medvl.training.run_folder import RunFolder
+
+if TYPE_CHECKING:  # torch is imported once the configuration is known to be right
+    from medvl.training.candidate_answers import BenchmarkQuestions
+    from medvl.training.team import Team
 
 
-def compare_runs(job: Job[EvaluateConfig], run: Any, questions: Any, console: Console, team: Any) -> float:
+def compare_runs(
+    job: Job[EvaluateConfig], run: RunFolder, questions: BenchmarkQuestions, console: Console, team: Team
+) -> float:
     """Ask what `compare` names, print both tables and write the figures.
 
     Args:
         job: Names the entries, the benchmark and the split.
-        run: The run folder (`medvl.training.run_folder.RunFolder`).
+        run: The run folder.
         questions: The DataModule.
         console: Where the tables go.
-        team: The processes that ask together (`medvl.training.team.Team`).
+        team: The processes that ask together.
 
     Returns:
         The best macro accuracy of a candidate.

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any, Protocol
 
 from rich.console import Console
 
@@ -18,22 +17,10 @@ from medvl.reporting.progress import step_progress
 from medvl.reporting.tables import metrics_table
 from medvl.sources.record import Split
 from medvl.training.results import write_answers, write_details
+from medvl.training.run_folder import RunFolder
 
 
-class Run(Protocol):
-    """The run folder, as far as it is needed here (`medvl.training.run_folder.RunFolder`)."""
-
-    path: Path
-
-    @property
-    def shown(self) -> Path:
-        """The folder as it is shown to the user."""
-
-    def update(self, **facts: Any) -> None:
-        """Add facts to `run.json`."""
-
-
-def score_again(config: EvaluateConfig, run: Run, console: Console) -> float:
+def score_again(config: EvaluateConfig, run: RunFolder, console: Console) -> float:
     """Score `config.predictions` against the configured benchmark; print the table and write the figures.
 
     Args:

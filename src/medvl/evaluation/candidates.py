@@ -26,7 +26,7 @@ import polars as pl
 from medvl.errors import DataError
 from medvl.evaluation.cells import cell, cells_by
 from medvl.evaluation.difference import adjust
-from medvl.evaluation.files import _read, _require, _require_cells
+from medvl.evaluation.files import read_checked, require_cells, require_keys
 from medvl.evaluation.metrics import chance_level, macro_accuracy, macro_of
 from medvl.evaluation.seeds import compare_seeds
 from medvl.evaluation.summary import SCHEMA_VERSION, check_scored, macro_interval
@@ -101,22 +101,22 @@ def read_candidates(path: Path) -> dict[str, Any]:
     Raises:
         DataError: The file is absent, no JSON, of another version, or lacks a key; the message names which.
     """
-    data = _read(path, _KEYS)
+    data = read_checked(path, _KEYS)
     baseline, models = data["baseline"], data["candidates"]
-    _require(path, baseline, ("label", "overall", *TABLES), "baseline")
-    _require(path, baseline["overall"], ("macro_accuracy", *_BASELINE_CELL), "baseline.overall")
-    _require_cells(path, baseline, tuple(TABLES), _BASELINE_CELL)
-    _require(path, models, (), "candidates")
+    require_keys(path, baseline, ("label", "overall", *TABLES), "baseline")
+    require_keys(path, baseline["overall"], ("macro_accuracy", *_BASELINE_CELL), "baseline.overall")
+    require_cells(path, baseline, tuple(TABLES), _BASELINE_CELL)
+    require_keys(path, models, (), "candidates")
     if not models:
         raise DataError(f"{path} holds no candidate. Run evaluate.py again.")
     for label, model in models.items():
         where = f"candidates.{label}"
-        _require(path, model, ("runs", "n_seeds", "overall", *TABLES), where)
-        _require(path, model["overall"], (*_MACRO, *_CELL), f"{where}.overall")
-        _require_cells(path, model, tuple(TABLES), _CELL)
+        require_keys(path, model, ("runs", "n_seeds", "overall", *TABLES), where)
+        require_keys(path, model["overall"], (*_MACRO, *_CELL), f"{where}.overall")
+        require_cells(path, model, tuple(TABLES), _CELL)
         for table, column in _cells_of(model):
-            _require(path, column["difference"], _DIFFERENCE, f"{where}.{table}.difference")
-            _require(path, column["accuracy"], ("mean", "sd", "values"), f"{where}.{table}.accuracy")
+            require_keys(path, column["difference"], _DIFFERENCE, f"{where}.{table}.difference")
+            require_keys(path, column["accuracy"], ("mean", "sd", "values"), f"{where}.{table}.accuracy")
     return data
 
 

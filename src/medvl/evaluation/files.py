@@ -70,10 +70,10 @@ def read_metrics(path: Path) -> dict[str, Any]:
     Raises:
         DataError: The file is absent, no JSON, of another version, or lacks a key; the message names which.
     """
-    data = _read(path, _METRICS_KEYS)
-    _require(path, data["overall"], ("macro_accuracy", *_METRICS_CELL), "overall")
+    data = read_checked(path, _METRICS_KEYS)
+    require_keys(path, data["overall"], ("macro_accuracy", *_METRICS_CELL), "overall")
     _require_names(path, data, {"tiers": TIERS, "domains": DOMAINS})
-    _require_cells(path, data, ("tasks", "tiers", "domains", "sources"), _METRICS_CELL)
+    require_cells(path, data, ("tasks", "tiers", "domains", "sources"), _METRICS_CELL)
     return data
 
 
@@ -83,13 +83,13 @@ def read_details(path: Path) -> dict[str, Any]:
     Raises:
         DataError: The file is absent, no JSON, of another version, lacks a key, or counts that do not add up.
     """
-    data = _read(path, _DETAILS_KEYS, details.SCHEMA_VERSION)
-    _require(path, data["tasks"], (), "tasks")
+    data = read_checked(path, _DETAILS_KEYS, details.SCHEMA_VERSION)
+    require_keys(path, data["tasks"], (), "tasks")
     _require_whole(path, data["overall"], "overall")
     for task, part in data["tasks"].items():
         _require_whole(path, part, f"tasks.{task}")
-        _require(path, part, _DETAILS_TABLES, f"tasks.{task}")
-        _require_cells(path, part, ("option_counts", *_DETAILS_TABLES), _METRICS_CELL)
+        require_keys(path, part, _DETAILS_TABLES, f"tasks.{task}")
+        require_cells(path, part, ("option_counts", *_DETAILS_TABLES), _METRICS_CELL)
     return data
 
 
@@ -99,21 +99,26 @@ def read_comparison(path: Path) -> dict[str, Any]:
     Raises:
         DataError: The file is absent, no JSON, of another version, or lacks a key; the message names which.
     """
-    data = _read(path, _COMPARISON_KEYS)
-    _require(path, data["overall"], _COMPARISON_OVERALL, "overall")
+    data = read_checked(path, _COMPARISON_KEYS)
+    require_keys(path, data["overall"], _COMPARISON_OVERALL, "overall")
     for arm in ("zero_shot", "fine_tuned"):
-        _require(path, data["overall"][arm], ("accuracy", "macro_accuracy", "ci95"), f"overall.{arm}")
-    _require(path, data["overall"]["difference"], ("estimate", "ci95", "p"), "overall.difference")
+        require_keys(path, data["overall"][arm], ("accuracy", "macro_accuracy", "ci95"), f"overall.{arm}")
+    require_keys(path, data["overall"]["difference"], ("estimate", "ci95", "p"), "overall.difference")
     _require_names(path, data, {"tasks": TASK_ORDER, "box_tiers": TIERS, "domains": DOMAINS})
-    _require_cells(path, data, ("tasks", "box_tiers", "domains"), _COMPARISON_CELL)
+    require_cells(path, data, ("tasks", "box_tiers", "domains"), _COMPARISON_CELL)
     for table in ("tasks", "box_tiers", "domains"):
         for name, cell in data[table].items():
             if cell is not None:
-                _require(path, cell["difference"], ("estimate", "ci95", "p"), f"{table}.{name}.difference")
+                require_keys(path, cell["difference"], ("estimate", "ci95", "p"), f"{table}.{name}.difference")
     return data
 
 
-def _read(path: Path, keys: tuple[str, ...], newest: int = SCHEMA_VERSION) -> dict[str, Any]:
+def read_checked(path: Path, keys: tuple[str, ...], newest: int = SCHEMA_VERSION) -> dict[str, Any]:
+    """Read a JSON file that has these keys and no newer schema than `newest`.
+
+    Raises:
+        DataError: It is absent, damaged, newer, or lacks a key.
+    """
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
     except FileNotFoundError as error:
@@ -130,11 +135,22 @@ def _read(path: Path, keys: tuple[str, ...], newest: int = SCHEMA_VERSION) -> di
             f"{path} has schema_version {version!r}, this version reads {newest}. "
             "Run evaluate.py again on its predictions."
         )
-    _require(path, data, keys, "the file")
+    require_keys(path, data, keys, "the file")
     return data
 
 
-def _require(path: Path, node: Any, keys: tuple[str, ...], where: str) -> None:
+def require_keys(path: Path, node: Any, keys: tuple[str, ...], where: str) -> None:
+    """Refuse a part of a file that is no object with these keys.
+
+    Args:
+        path: The file, for the message.
+        node: The part.
+        keys: What it must have.
+        where: Its place in the file, for the message.
+
+    Raises:
+        DataError: It is no object, or lacks a key.
+    """
     if not isinstance(node, dict):
         raise DataError(f"{path}: '{where}' should be an object, got {type(node).__name__}. Run evaluate.py again.")
     absent = [key for key in keys if key not in node]
@@ -144,12 +160,12 @@ def _require(path: Path, node: Any, keys: tuple[str, ...], where: str) -> None:
 
 def _require_names(path: Path, data: dict[str, Any], fixed: dict[str, tuple[str, ...]]) -> None:
     for table, names in fixed.items():
-        _require(path, data[table], names, table)
+        require_keys(path, data[table], names, table)
 
 
 def _require_whole(path: Path, part: Any, where: str) -> None:
-    _require(path, part, _DETAILS_WHOLE, where)
-    _require(path, part["counts"], _DETAILS_COUNTS, f"{where}.counts")
+    require_keys(path, part, _DETAILS_WHOLE, where)
+    require_keys(path, part["counts"], _DETAILS_COUNTS, f"{where}.counts")
     n, *parts = (part["counts"][key] for key in _DETAILS_COUNTS)
     if not all(isinstance(count, int) for count in (n, *parts)) or n != sum(parts):
         raise DataError(
@@ -157,12 +173,17 @@ def _require_whole(path: Path, part: Any, where: str) -> None:
         )
 
 
-def _require_cells(path: Path, data: dict[str, Any], tables: tuple[str, ...], keys: tuple[str, ...]) -> None:
+def require_cells(path: Path, data: dict[str, Any], tables: tuple[str, ...], keys: tuple[str, ...]) -> None:
+    """Refuse tables with a cell that lacks one of these keys; absent cells are null.
+
+    Raises:
+        DataError: See `require_keys`.
+    """
     for table in tables:
-        _require(path, data[table], (), table)
+        require_keys(path, data[table], (), table)
         for name, cell in data[table].items():
             if cell is not None:
-                _require(path, cell, keys, f"{table}.{name}")
+                require_keys(path, cell, keys, f"{table}.{name}")
 
 
 def _first_non_finite(node: Any, where: str) -> str | None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from medvl.batching.prompt import answer_tokens
 from medvl.errors import ModelError
 from medvl.models.agreement_questions import Questions
-from medvl.models.answer_head import logits_at
+from medvl.models.answer_head import answer_mask, logits_at
 from medvl.models.base import Base
 
 
@@ -78,9 +78,7 @@ def _option_logits(
     found: list[Tensor] = []
     for batch in questions.batches(base):
         batch = batch.to(device)
-        rows = torch.zeros_like(batch.inputs["input_ids"], dtype=torch.bool)
-        rows[torch.arange(len(batch.items), device=device), batch.answer_position] = True
-        logits = logits_at(model, batch.inputs, rows).cpu()
+        logits = logits_at(model, batch.inputs, answer_mask(batch.inputs, batch.answer_position)).cpu()
         for item, row in zip(batch.items, logits, strict=True):
             ids = [letters[letter] for letter in item.letters]
             found.append(row[ids])

@@ -47,6 +47,13 @@ def logits_at(
     return apply_head(bare, hidden[positions])
 
 
+def answer_mask(inputs: dict[str, Tensor], answer_position: Tensor) -> Tensor:
+    """Bool [B, T]: the answer position (int64 [B]) of each row, for `logits_at`."""
+    mask = torch.zeros_like(inputs["input_ids"], dtype=torch.bool)
+    mask[torch.arange(len(mask), device=mask.device), answer_position] = True
+    return mask
+
+
 def apply_head(bare: Any, hidden: Tensor) -> Tensor:
     """The output layer in float32; with gradients, in the number format of the model.
 

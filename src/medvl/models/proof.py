@@ -10,7 +10,7 @@ from torch import Tensor
 
 from medvl.batching.collator import Batch
 from medvl.models.adapter import b_norms, without_adapter
-from medvl.models.answer_head import logits_at
+from medvl.models.answer_head import answer_mask, logits_at
 from medvl.models.base import Base
 
 
@@ -47,6 +47,4 @@ def signs_of_life(model: PeftModel, base: Base, batch: Batch) -> dict[str, Any]:
 
 
 def _answer_logits(model: PeftModel, batch: Batch) -> Tensor:
-    rows = torch.zeros_like(batch.inputs["input_ids"], dtype=torch.bool)
-    rows[torch.arange(len(batch.items), device=rows.device), batch.answer_position] = True
-    return logits_at(model, batch.inputs, rows)
+    return logits_at(model, batch.inputs, answer_mask(batch.inputs, batch.answer_position))

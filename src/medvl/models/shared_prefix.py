@@ -15,7 +15,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from medvl.models.answer_head import apply_head, logits_at
+from medvl.models.answer_head import answer_mask, apply_head, logits_at
 from medvl.models.branch_mask import branch_mask, takes_branches
 from medvl.models.branches import Branched, alike_in_length, branch, worth_sharing
 from medvl.models.families import FAMILIES, Family
@@ -79,8 +79,7 @@ def answer_logits(
     Returns:
         float32 [B, V].
     """
-    positions = torch.zeros_like(inputs["input_ids"], dtype=torch.bool)
-    positions[torch.arange(len(positions), device=positions.device), answer_position] = True
+    positions = answer_mask(inputs, answer_position)
     return shared_logits(model, inputs, positions, same_picture, shared_prefix=shared_prefix)
 
 

@@ -8,7 +8,17 @@ from typing import Any
 from rich.table import Table
 from rich.text import Text
 
-from medvl.reporting.tables import ABSENT, interval, new_table, plain, rate, signed, signed_interval, stacked
+from medvl.reporting.tables import (
+    ABSENT,
+    interval,
+    new_table,
+    plain,
+    rate,
+    signed,
+    signed_interval,
+    stacked,
+    way_of_asking,
+)
 
 _NAMES = {"zero_shot": "zero-\nshot", "fine_tuned": "fine-\ntuned"}
 
@@ -23,7 +33,8 @@ def robustness_table(content: Mapping[str, Any]) -> Table:
         Table of at most 80 columns, intervals on a second line.
     """
     models, asked = content["models"], content["asked"]
-    table = new_table(f"does it hold? {content['split']} split, {content['scoring']} scoring, {_ways(asked)}")
+    figures = {**content, "fingerprints": next(iter(models.values()))["fingerprints"]}
+    table = new_table(f"does it hold? {way_of_asking(figures)}, {_ways(asked)}")
     table.add_column("", overflow="fold", min_width=7)
     if len(models) > 1:
         table.add_column("", overflow="fold")

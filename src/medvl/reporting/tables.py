@@ -160,7 +160,7 @@ def control_table(metrics: dict[str, Any], controls: Mapping[str, dict[str, Any]
     Returns:
         Table of at most 80 columns: tasks and overall, intervals on a second line.
     """
-    table = new_table(f"does it look? {metrics['split']} split, with the pictures and without")
+    table = new_table(f"does it look? {way_of_asking(metrics)}, with the pictures and without")
     table.add_column("", overflow="fold", min_width=8)
     for header in ("n", "chance", "majority", "picture", *(name.replace("_", " ") for name in controls)):
         table.add_column(header, justify="right", overflow="fold")

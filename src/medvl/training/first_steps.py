@@ -10,6 +10,7 @@ import pytorch_lightning as pl
 from medvl.batching.collator import Batch
 from medvl.errors import TrainingError
 from medvl.models.base import Base
+from medvl.models.modes import in_evaluation
 from medvl.models.proof import signs_of_life
 
 STEPS = 2
@@ -45,11 +46,8 @@ class FirstStepsCallback(pl.Callback):
         """
         if self._is_done or trainer.global_step < STEPS:
             return
-        modes = {module: module.training for module in self._model.modules()}
-        self._model.eval()
-        signs = signs_of_life(self._model, self._base, batch)
-        for module, mode in modes.items():
-            module.training = mode
+        with in_evaluation(self._model):
+            signs = signs_of_life(self._model, self._base, batch)
         dead = [part for part, norms in signs["b_norms"].items() if norms["zero"] == norms["matrices"]]
         if dead and trainer.global_step < PATIENCE:
             return

@@ -75,14 +75,7 @@ LLAVA_NEXT = replace(
     model_type="llava_next",
     title="LLaVA-NeXT (1.6)",
     companions=Companions(with_pictures=("image_sizes",)),
-    abilities=Abilities(
-        text_only=True,
-        mixed_rows=True,
-        several_pictures=True,
-        resolution="tiles",
-        encodes_pictures_once=True,
-        branched_rows=True,
-    ),
+    abilities=replace(LLAVA.abilities, resolution="tiles"),
     measure=_measure_tiles,
 )
 
