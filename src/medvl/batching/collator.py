@@ -10,6 +10,7 @@ from PIL import Image
 
 from medvl.batching.dataset import Sample
 from medvl.batching.inputs import Companions
+from medvl.batching.pictures_once import with_pictures_once
 from medvl.batching.prompt import (
     AnswerTokens,
     Ending,
@@ -72,6 +73,21 @@ class Batch:
         )
 
 
+def _pictures(samples: Sequence[Sample], shown: Sequence[Item]) -> list[list[Image.Image]]:
+    """The picture of each sample; samples that show the same one share the object, and none is shown without one."""
+    drawn: dict[Hashable, Image.Image] = {}
+    pictures = []
+    for sample, item in zip(samples, shown, strict=True):
+        if sample.pixels is not None:
+            key = picture_key(item)
+            if key not in drawn:
+                drawn[key] = Image.fromarray(sample.pixels)
+            pictures.append([drawn[key]])
+    if pictures and len(pictures) < len(samples):
+        raise ValueError("a batch holds questions with pictures or questions without, not both")
+    return pictures
+
+
 class Collator:
     """Renders questions with the model's own chat template and lets its processor make the tensors.
 
@@ -98,7 +114,7 @@ class Collator:
     ) -> None:
         if with_answer and not opened:
             raise ValueError("an answer follows the opening; it cannot be left out")
-        self._processor = processor
+        self._processor = with_pictures_once(processor)
         self._style = style_of(processor)
         self._with_answer = with_answer
         self._companions = companions
@@ -131,10 +147,8 @@ class Collator:
             DataError: See `__call__`.
         """
         items = tuple(sample.item for sample in samples)
-        pictures = [[Image.fromarray(sample.pixels)] for sample in samples if sample.pixels is not None]
-        if pictures and len(pictures) < len(samples):
-            raise ValueError("a batch holds questions with pictures or questions without, not both")
         shown = tuple(sample.shown or sample.item for sample in samples)
+        pictures = _pictures(samples, shown)
         for item, text in zip(items, texts, strict=True):
             self.check_plain(item, text)
         rendered = [render(self._processor, text, picture=bool(pictures)) + self._opening for text in texts]

@@ -151,7 +151,6 @@ def test_no_length_limit_is_no_error(processor):
 
 
 def test_an_answer_that_was_cut_off_is_refused_by_name(processor):
-    collator = Collator(processor, with_answer=True)
     call = type(processor).__call__
 
     class Cutting(type(processor)):
@@ -162,6 +161,7 @@ def test_an_answer_that_was_cut_off_is_refused_by_name(processor):
             return encoded
 
     processor.__class__ = Cutting
+    collator = Collator(processor, with_answer=True)
     with pytest.raises(DataError, match=r"item PI-2: expected the tokens .* of its answer at the end of the row"):
         collator(samples())
 

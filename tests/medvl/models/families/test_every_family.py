@@ -131,6 +131,21 @@ def test_the_tokens_of_a_row_are_known_without_reading_its_picture(base, width, 
     assert counted == batch.inputs["input_ids"].shape[1]
 
 
+def test_pictures_prepared_once_are_those_prepared_for_each_question(base):
+    """Two questions a picture, the pictures of several sizes and in turn."""
+    samples = [*make_samples(), *make_samples()[::-1]]
+    twins = [
+        dataclasses.replace(sample, item=dataclasses.replace(sample.item, sha256_pixels=str(number)))
+        for number, sample in enumerate(samples)
+    ]
+    once, each = collate(base, samples), collate(base, twins)
+    assert once.same_picture == [0, 1, 2, 3, 3, 2, 1, 0]
+    assert each.same_picture == list(range(8))
+    assert once.inputs.keys() == each.inputs.keys()
+    for name, value in each.inputs.items():
+        assert torch.equal(once.inputs[name], value), name
+
+
 def test_a_row_is_what_the_chat_template_of_the_processor_makes(base):
     for sample in make_samples():
         messages = conversation(question_text(sample.item))
