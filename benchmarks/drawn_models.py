@@ -129,6 +129,6 @@ def describe(name: str, base: Base, batch: Batch) -> None:
     print(
         f"\n{name}: {size:.1f} million parameters; decoder {text.num_hidden_layers} layers of {text.hidden_size}, "
         f"vocabulary {text.vocab_size:,}; tower {depth} layers of {vision.hidden_size}; "
-        f"{len(set(batch.same_picture))} pictures, {len(batch.items)} questions, rows of up to "
+        f"{len(set(batch.picture_of))} pictures, {len(batch.items)} questions, rows of up to "
         f"{batch.inputs['input_ids'].shape[1]} tokens"
     )

@@ -39,6 +39,7 @@ from medvl.imaging.reading import pixel_hash, read_picture
 from medvl.models.answer_head import answer_mask, logits_at
 from medvl.models.base import Base, load_base
 from medvl.models.greedy import Decoding, end_of_turn_ids, write_replies
+from medvl.models.pictures import row_inputs
 from medvl.models.shared_prefix import answer_logits
 from medvl.models.specimens.writing import write_checkpoint
 
@@ -62,14 +63,15 @@ def collated(base: Base, samples: list[Sample], side: Literal["left", "right"] =
 @torch.inference_mode()
 def plain_logits(base: Base, batch: Batch) -> torch.Tensor:
     """Logits [B, V] at the answer position, every row and every picture computed for itself."""
-    return logits_at(base.model, batch.inputs, answer_mask(batch.inputs, batch.answer_position))
+    inputs = row_inputs(base.model, batch.inputs, batch.picture_of)
+    return logits_at(base.model, inputs, answer_mask(inputs, batch.answer_position))
 
 
 @torch.inference_mode()
 def logits(base: Base, batch: Batch, *, shared_prefix: bool) -> torch.Tensor:
     """Logits [B, V] at the answer position."""
-    inputs, position, same = batch.inputs, batch.answer_position, batch.same_picture
-    return answer_logits(base.model, inputs, position, same, shared_prefix=shared_prefix)
+    inputs, position, pictures = batch.inputs, batch.answer_position, batch.picture_of
+    return answer_logits(base.model, inputs, position, pictures, shared_prefix=shared_prefix)
 
 
 def check_same(base: Base, batch: Batch) -> None:
@@ -90,7 +92,8 @@ def generated(base: Base, batch: Batch, new_tokens: int) -> torch.Tensor:
     """Replies of transformers' own greedy generation, [B, new tokens]."""
     options = {"do_sample": False, "temperature": None, "top_p": None, "top_k": None, "repetition_penalty": None}
     with torch.inference_mode():
-        rows: torch.Tensor = base.model.generate(**batch.inputs, max_new_tokens=new_tokens, **options)
+        inputs = row_inputs(base.model, batch.inputs, batch.picture_of)
+        rows: torch.Tensor = base.model.generate(**inputs, max_new_tokens=new_tokens, **options)
     return rows[:, batch.inputs["input_ids"].shape[1] :]
 
 
@@ -102,7 +105,8 @@ def against_generation(base: Base, repeats: int) -> list[tuple[str, float, bool]
     check_same(base, right)
     tokens = answer_tokens(base.processor)
     ends = end_of_turn_ids(base.model, tokens)
-    reply = partial(write_replies, base.model, left.inputs, base.processor.tokenizer, ends, Decoding(max_new_tokens=16))
+    inputs = row_inputs(base.model, left.inputs, left.picture_of)
+    reply = partial(write_replies, base.model, inputs, base.processor.tokenizer, ends, Decoding(max_new_tokens=16))
     first = logits(base, right, shared_prefix=True).argmax(dim=-1).tolist()
     assert generated(base, left, 1)[:, 0].tolist() == first, "generation starts with another token"
     assert [written.ids[0] for written in reply()] == first, "our generation starts with another token"

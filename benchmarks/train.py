@@ -26,6 +26,7 @@ from medvl.batching.collator import Batch, Collator
 from medvl.config.schema import LoraConfig
 from medvl.models.adapter import attach_adapter
 from medvl.models.base import Base
+from medvl.models.pictures import row_inputs
 from medvl.training.sft_module import answer_loss
 
 QUESTIONS = 16
@@ -36,7 +37,8 @@ FEWER = {"Llama 3.2 Vision": 8}
 
 def plain_loss(model: Any, batch: Batch) -> Tensor:
     """The model's own loss."""
-    loss: Tensor = model(**batch.inputs, labels=batch.labels, use_cache=False).loss
+    inputs = row_inputs(model, batch.inputs, batch.picture_of)
+    loss: Tensor = model(**inputs, labels=batch.labels, use_cache=False).loss
     return loss
 
 

@@ -15,6 +15,7 @@ from medvl.answering.reading import read_reply
 from medvl.batching.collator import Batch
 from medvl.batching.prompt import control_tokens
 from medvl.models.greedy import Decoding, write_replies
+from medvl.models.pictures import row_inputs
 
 
 def reply_batch(
@@ -40,7 +41,8 @@ def reply_batch(
     if batch.labels is not None:
         raise ValueError("the batch holds the answers; make it with Collator(..., with_answer=False)")
     start = time.perf_counter()
-    replies = write_replies(model, batch.inputs, tokenizer, end_ids, decoding)
+    inputs = row_inputs(model, batch.inputs, batch.picture_of)
+    replies = write_replies(model, inputs, tokenizer, end_ids, decoding)
     seconds = (time.perf_counter() - start) / len(batch.items)
     check_finite(batch.items, (reply.is_lost for reply in replies))
     dropped = _without_meaning(tokenizer, decoding)

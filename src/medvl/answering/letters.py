@@ -39,7 +39,7 @@ def score_batch(
         ModelError: See `check_finite`.
     """
     start = time.perf_counter()
-    logits = answer_logits(model, batch.inputs, batch.answer_position, batch.same_picture, shared_prefix=shared_prefix)
+    logits = answer_logits(model, batch.inputs, batch.answer_position, batch.picture_of, shared_prefix=shared_prefix)
     logprobs = torch.log_softmax(logits, dim=-1).cpu()
     seconds = (time.perf_counter() - start) / len(batch.items)
     check_finite(batch.items, (bool(row.isnan().any()) for row in logprobs))

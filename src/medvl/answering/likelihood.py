@@ -96,7 +96,7 @@ def row_logprobs(model: Any, rows: Batch) -> tuple[Tensor, Tensor]:
     positions = torch.zeros_like(rows.labels, dtype=torch.bool)
     positions[:, :-1] = rows.labels[:, 1:] != IGNORED  # the logits that predict a token stand one before it
     targets = rows.labels[:, 1:][positions[:, :-1]]
-    logits = logits_at(model, rows.inputs, positions, same_picture=rows.same_picture)
+    logits = logits_at(model, rows.inputs, positions, picture_of=rows.picture_of)
     parts = zip(torch.split(logits, LOGITS_AT_ONCE), torch.split(targets, LOGITS_AT_ONCE), strict=True)
     logprobs = [part.gather(1, ids[:, None])[:, 0] - part.logsumexp(dim=1) for part, ids in parts]
     row = positions.nonzero()[:, 0].cpu()

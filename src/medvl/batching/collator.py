@@ -10,7 +10,7 @@ from PIL import Image
 
 from medvl.batching.dataset import Sample
 from medvl.batching.inputs import Companions
-from medvl.batching.pictures_once import with_pictures_once
+from medvl.batching.pictures_once import encode
 from medvl.batching.prompt import (
     AnswerTokens,
     Ending,
@@ -36,10 +36,12 @@ class Batch:
     Attributes:
         items: The items, one a row.
         inputs: What the model takes: `input_ids` and `attention_mask` int64 [B, T], padded on one side, and the picture
-            tensors of the model's processor.
+            tensors of the model's processor, which hold each distinct picture once (see `picture_of`).
         labels: int64 [B, T]: token ids of the answer and the end of turn, IGNORED elsewhere. None in a question batch.
         answer_position: int64 [B]: position whose logits predict the answer letter.
         shown: The items whose pictures the rows show, where they are not their own.
+        picture_of: For each row, the number of its picture among those in `inputs`. Rows share one that show the same
+            pixels and the same box; pictures are in the order in which they first appear.
     """
 
     def __init__(
@@ -55,12 +57,7 @@ class Batch:
         self.labels = labels
         self.answer_position = answer_position
         self.shown = items if shown is None else shown
-
-    @property
-    def same_picture(self) -> list[int]:
-        """For each row, the first row that shows the same pixels and the same box."""
-        first: dict[Hashable, int] = {}
-        return [first.setdefault(picture_key(item), row) for row, item in enumerate(self.shown)]
+        self.picture_of = _numbered(self.shown)
 
     def to(self, device: torch.device | str) -> Batch:
         """The same batch with its tensors on a device."""
@@ -73,19 +70,20 @@ class Batch:
         )
 
 
-def _pictures(samples: Sequence[Sample], shown: Sequence[Item]) -> list[list[Image.Image]]:
-    """The picture of each sample; samples that show the same one share the object, and none is shown without one."""
-    drawn: dict[Hashable, Image.Image] = {}
-    pictures = []
-    for sample, item in zip(samples, shown, strict=True):
-        if sample.pixels is not None:
-            key = picture_key(item)
-            if key not in drawn:
-                drawn[key] = Image.fromarray(sample.pixels)
-            pictures.append([drawn[key]])
-    if pictures and len(pictures) < len(samples):
+def _numbered(shown: Sequence[Item]) -> list[int]:
+    """The number of the picture of each row, see `Batch.picture_of`."""
+    numbers: dict[Hashable, int] = {}
+    return [numbers.setdefault(picture_key(item), len(numbers)) for item in shown]
+
+
+def _drawn(samples: Sequence[Sample], picture_of: Sequence[int]) -> list[Image.Image]:
+    """The distinct pictures; none for questions without pictures."""
+    pictures = {
+        number: sample.pixels for number, sample in zip(picture_of, samples, strict=True) if sample.pixels is not None
+    }
+    if pictures and any(sample.pixels is None for sample in samples):
         raise ValueError("a batch holds questions with pictures or questions without, not both")
-    return pictures
+    return [Image.fromarray(pictures[number]) for number in sorted(pictures)]
 
 
 class Collator:
@@ -114,7 +112,7 @@ class Collator:
     ) -> None:
         if with_answer and not opened:
             raise ValueError("an answer follows the opening; it cannot be left out")
-        self._processor = with_pictures_once(processor)
+        self._processor = processor
         self._style = style_of(processor)
         self._with_answer = with_answer
         self._companions = companions
@@ -148,21 +146,23 @@ class Collator:
         """
         items = tuple(sample.item for sample in samples)
         shown = tuple(sample.shown or sample.item for sample in samples)
-        pictures = _pictures(samples, shown)
+        picture_of = _numbered(shown)
+        pictures = _drawn(samples, picture_of)
         for item, text in zip(items, texts, strict=True):
             self.check_plain(item, text)
         rendered = [render(self._processor, text, picture=bool(pictures)) + self._opening for text in texts]
         if endings is not None:
             rendered = [text + ending.text for text, ending in zip(rendered, endings, strict=True)]
-        encoded = self._processor(
-            text=rendered,
-            images=pictures or None,
+        inputs = encode(
+            self._processor,
+            rendered,
+            pictures,
+            picture_of,
             padding=True,
             padding_side=self._padding_side,
             add_special_tokens=self.tokens.adds_special_tokens,
             return_tensors="pt",
         )
-        inputs = {name: value for name, value in encoded.items() if isinstance(value, torch.Tensor)}
         inputs.pop("labels", None)
         self._companions.check(inputs, pictures=bool(pictures))
         lengths = inputs["attention_mask"].sum(dim=1)
@@ -171,7 +171,7 @@ class Collator:
         if endings is None:
             return Batch(items, inputs, None, ends - 1, shown)
         labels = torch.full_like(inputs["input_ids"], IGNORED)
-        first = torch.empty_like(lengths)
+        answer_position = torch.empty_like(lengths)
         for row, (item, (_, ids)) in enumerate(zip(items, endings, strict=True)):
             end = int(ends[row])
             found = tuple(inputs["input_ids"][row, end - len(ids) : end].tolist())
@@ -181,8 +181,8 @@ class Collator:
                     f"{found}; the processor cut the text: raise its length limit"
                 )
             labels[row, end - len(ids) : end] = inputs["input_ids"][row, end - len(ids) : end]
-            first[row] = end - len(ids) - 1
-        return Batch(items, inputs, labels, first, shown)
+            answer_position[row] = end - len(ids) - 1
+        return Batch(items, inputs, labels, answer_position, shown)
 
     def check_plain(self, item: Item, text: str) -> None:
         """Refuse a text of an item that the model would not read as text.

@@ -7,6 +7,9 @@ from dataclasses import dataclass
 
 from medvl.errors import ModelError
 
+TOKENWISE = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask")
+"""Model inputs that hold something for each token of a row; the others are about pictures."""
+
 
 @dataclass(frozen=True, slots=True)
 class Companions:

@@ -3,70 +3,81 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import torch
+from PIL import Image
+from torch import Tensor
+
+from medvl.batching.inputs import TOKENWISE
+
+PIXELS = ("pixel_values", "pixel_attention_mask")
+"""What an image processor makes of the pixels themselves. All else tells how a row has to be written."""
 
 
-def with_pictures_once(processor: Any) -> Any:
-    """A copy of a processor whose image processor looks at each distinct picture of a call once.
+def encode(
+    processor: Any, texts: Sequence[str], pictures: Sequence[Image.Image], picture_of: Sequence[int], **settings: Any
+) -> dict[str, Tensor]:
+    """Let a processor make the inputs of a batch.
 
     Args:
         processor: A transformers processor. It is left as it is.
+        texts: The text of each row, with the processor's placeholder for its picture.
+        pictures: Distinct pictures in the order in which they first appear. Empty for rows without pictures.
+        picture_of: For each row, the number of its picture.
+        settings: Passed on.
+
+    Returns:
+        What the processor makes, where inputs that are about pictures hold each picture once, not each row.
     """
+    if not pictures:
+        return _tensors(processor(text=list(texts), **settings))
+    images = _Once(processor.image_processor, picture_of)
     own = copy.copy(processor)
-    own.image_processor = _Once(processor.image_processor)
-    return own
+    own.image_processor = images
+    found = _tensors(own(text=list(texts), images=[[pictures[number]] for number in picture_of], **settings))
+    first = [list(picture_of).index(number) for number in range(len(pictures))]
+    return {
+        name: value if name in TOKENWISE else images.pixels[name] if name in images.pixels else value[first]
+        for name, value in found.items()
+    }
 
 
 class _Once:
-    """An image processor that prepares a picture once where the very same object is given several times.
+    """An image processor that looks at each distinct picture once, and tells of it as often as it is shown.
 
-    What it returns is what the image processor itself would return: it pads to the largest picture of a call, and the
-    distinct pictures of a call have the same largest one.
+    It pads to the largest picture of a call, so what it makes of the distinct pictures is what it makes of all.
+
+    Attributes:
+        pixels: What it made of the pixels, each picture once.
     """
 
-    def __init__(self, images: Any) -> None:
+    def __init__(self, images: Any, picture_of: Sequence[int]) -> None:
         self._images = images
+        self._picture_of = list(picture_of)
+        self.pixels: dict[str, Tensor] = {}
 
     def __getattr__(self, name: str) -> Any:
-        if name.startswith("__"):  # asked for while the object is copied or unpickled
-            raise AttributeError(name)
         return getattr(self._images, name)
 
-    def __call__(self, images: Sequence[Sequence[Any]], **settings: Any) -> Any:
-        numbers: dict[tuple[int, ...], int] = {}
-        places = [numbers.setdefault(tuple(map(id, row)), len(numbers)) for row in images]
-        if len(numbers) == len(images):
-            return self._images(images=images, **settings)
-        found = self._images(images=[images[places.index(number)] for number in range(len(numbers))], **settings)
-        return type(found)(data=_repeated(found, places, len(numbers)))
+    def __call__(self, images: Sequence[Sequence[Image.Image]], **settings: Any) -> Any:
+        count = len(set(self._picture_of))
+        distinct = [images[self._picture_of.index(number)] for number in range(count)]
+        found = self._images(images=distinct, **settings)
+        for name, value in list(found.items()):
+            if name in PIXELS:
+                self.pixels[name] = value
+                if len(value) == count:  # the processor may ask for the shape of a row's picture: nothing is copied
+                    found[name] = value[:1].expand(len(images), *value.shape[1:])
+            elif len(value) != count:
+                raise ValueError(f"{name} has {len(value)} entries for {count} pictures; this layout is unknown")
+            elif isinstance(value, Tensor):
+                found[name] = value[self._picture_of]
+            else:
+                found[name] = [value[number] for number in self._picture_of]
+        return found
 
 
-def _repeated(found: Mapping[str, Any], places: list[int], distinct: int) -> dict[str, Any]:
-    """What an image processor made of distinct pictures, for rows that show them.
-
-    Raises:
-        ValueError: Something it made has neither an entry a picture nor a known number of them.
-    """
-    entries = _entries_of(found)
-    repeated: dict[str, Any] = {}
-    for name, value in found.items():
-        if name == "pixel_values" and entries is not None:
-            parts = torch.split(value, entries)
-            repeated[name] = torch.cat([parts[place] for place in places])
-        elif len(value) != distinct:
-            raise ValueError(f"{name} has {len(value)} entries for {distinct} pictures; this layout is unknown")
-        else:
-            repeated[name] = value[places] if isinstance(value, torch.Tensor) else [value[place] for place in places]
-    return repeated
-
-
-def _entries_of(found: Mapping[str, Any]) -> list[int] | None:
-    """Rows of `pixel_values` that each picture takes where it is not one: patches (Qwen) or tiles (InternVL)."""
-    if "image_grid_thw" in found:
-        return [int(patches) for patches in found["image_grid_thw"].prod(dim=-1)]
-    if "num_patches" in found:
-        return [int(tiles) for tiles in found["num_patches"]]
-    return None
+def _tensors(encoded: Any) -> dict[str, Tensor]:
+    return {name: value for name, value in encoded.items() if isinstance(value, torch.Tensor)}

@@ -78,7 +78,8 @@ def _option_logits(
     found: list[Tensor] = []
     for batch in questions.batches(base):
         batch = batch.to(device)
-        logits = logits_at(model, batch.inputs, answer_mask(batch.inputs, batch.answer_position)).cpu()
+        asked = answer_mask(batch.inputs, batch.answer_position)
+        logits = logits_at(model, batch.inputs, asked, picture_of=batch.picture_of).cpu()
         for item, row in zip(batch.items, logits, strict=True):
             ids = [letters[letter] for letter in item.letters]
             found.append(row[ids])

@@ -11,14 +11,14 @@ from torch import Tensor
 from torch.nn import functional as F
 
 from medvl.models.families import FAMILIES
-from medvl.models.pictures import encode_once
+from medvl.models.pictures import encode_once, row_inputs
 
 ROWS_AT_ONCE = 16_384
 """Rows of the output layer that are brought to float32 together when nothing is learnt."""
 
 
 def logits_at(
-    model: Any, inputs: dict[str, Tensor], positions: Tensor, *, same_picture: Sequence[int] | None = None
+    model: Any, inputs: dict[str, Tensor], positions: Tensor, *, picture_of: Sequence[int] | None = None
 ) -> Tensor:
     """Output logits at chosen positions.
 
@@ -29,10 +29,9 @@ def logits_at(
 
     Args:
         model: A transformers image-text model, with or without a PEFT adapter.
-        inputs: What its processor made, with `input_ids` [B, T].
+        inputs: What its processor made, with `input_ids` [B, T], each picture once.
         positions: bool [B, T].
-        same_picture: For each row, the first row that shows the same picture (`Batch.same_picture`). Families that can
-            encode each distinct picture once then do so. None encodes every row.
+        picture_of: `Batch.picture_of`. None: row n shows picture n.
 
     Returns:
         float32 [N, V] for the N chosen positions, row by row.
@@ -41,8 +40,10 @@ def logits_at(
     family = FAMILIES.get(bare.config.model_type)
     if family is not None:
         family.companions.check(inputs, pictures="pixel_values" in inputs)
-    if family is not None and same_picture is not None:
-        inputs = encode_once(bare, family, inputs, same_picture)
+    if picture_of is not None and family is not None:
+        inputs = encode_once(bare, family, inputs, picture_of)
+    elif picture_of is not None:
+        inputs = row_inputs(bare, inputs, picture_of)
     hidden = bare.model(**inputs, use_cache=False).last_hidden_state
     return apply_head(bare, hidden[positions])
 

@@ -58,14 +58,14 @@ def row_size(processor: Any, family: Family, model_config: Any, item: Item) -> R
 def rows_of(batch: Batch, family: Family, model_config: Any) -> RowSize:
     """Size of the rows of a training batch whose pictures are all of one size."""
     assert batch.labels is not None
-    rows, tokens = batch.labels.shape
-    pixels = batch.inputs["pixel_values"]
+    tokens = batch.labels.shape[1]
+    pixels, pictures = batch.inputs["pixel_values"], max(batch.picture_of) + 1
     side = getattr(model_config.vision_config, "patch_size", 0)
     side = side[0] if isinstance(side, (list, tuple)) else side
     patches = pixels.shape[0] if pixels.ndim == 2 else pixels.numel() // (3 * side * side)  # Qwen-VL: a row a patch
     return RowSize(
         tokens=tokens,
-        patches=patches // rows,
-        states=patches // rows if family.cross_tokens is not None else 0,
+        patches=patches // pictures,
+        states=patches // pictures if family.cross_tokens is not None else 0,
         answer=int((batch.labels != IGNORED).sum(dim=1).max()),
     )

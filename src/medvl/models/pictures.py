@@ -1,4 +1,4 @@
-"""The distinct pictures of a batch, encoded once each, in the place of the pixels of every row."""
+"""The pictures of a batch, each of them once: encoded for the rows that show it, or repeated for every row."""
 
 from __future__ import annotations
 
@@ -8,41 +8,39 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from medvl.models.families import Family
-
-TOKENWISE = ("input_ids", "attention_mask", "token_type_ids", "mm_token_type_ids", "cross_attention_mask")
-"""Inputs that hold something for each token; the others are about pictures."""
+from medvl.batching.inputs import TOKENWISE
+from medvl.models.families import FAMILIES, Family
 
 
 class EncodedPictures:
-    """Some pictures of a batch as the decoder takes them.
+    """The pictures of a batch as the decoder takes them.
 
     Args:
         bare: A transformers image-text model without the wrapper of an adapter.
         family: Its architecture.
-        inputs: What its processor made, one picture a row.
-        rows: Rows whose pictures are encoded.
+        inputs: What its processor made, with each picture once.
+        picture_of: `Batch.picture_of`.
     """
 
-    def __init__(self, bare: Any, family: Family, inputs: dict[str, Tensor], rows: Sequence[int]) -> None:
-        self._place = {row: place for place, row in enumerate(rows)}
-        pictures, sizes = _pictures_of(bare.config, family, inputs, rows)
+    def __init__(self, bare: Any, family: Family, inputs: dict[str, Tensor], picture_of: Sequence[int]) -> None:
+        names = ("pixel_values", *(name for name in family.companions.with_pictures if name not in TOKENWISE))
+        pictures = {name: inputs[name] for name in names}
         if family.cross_tokens is not None:
             states = bare.model.multi_modal_projector(bare.model.vision_model(**pictures).last_hidden_state)
             self._states: Tensor = states.flatten(1, 2)  # [pictures, tiles, states of a tile, D]
             self._give = self._cross_attention
             return
         self._encoded = bare.model.get_image_features(**pictures, return_dict=True)
-        self._sizes = sizes
+        self._sizes = _entries(bare, family, inputs, picture_of)
         self._give = self._row_tokens
 
-    def inputs(self, rows: Sequence[int]) -> dict[str, Any]:
+    def inputs(self, picture_of: Sequence[int]) -> dict[str, Any]:
         """Model inputs that stand for the pixels of a batch.
 
         Args:
-            rows: For each row of that batch, the row whose picture it shows, one of those that were encoded.
+            picture_of: For each row of that batch, the number of the picture it shows.
         """
-        return self._give([self._place[row] for row in rows])
+        return self._give(list(picture_of))
 
     def _cross_attention(self, places: list[int]) -> dict[str, Any]:
         return {"cross_attention_states": self._states[places].flatten(0, 1)}
@@ -63,34 +61,69 @@ class EncodedPictures:
         return {"mm_encoder_outputs": {"image": type(self._encoded)(pooler_output=chosen, **further)}}
 
 
-def encode_once(bare: Any, family: Family, inputs: dict[str, Tensor], same_picture: Sequence[int]) -> dict[str, Any]:
-    """Inputs with the encodings of distinct pictures in the place of the pixels of every row.
+def encode_once(bare: Any, family: Family, inputs: dict[str, Tensor], picture_of: Sequence[int]) -> dict[str, Any]:
+    """Inputs in which rows that show one picture share its encoding.
 
     Args:
         bare: See `EncodedPictures`.
         family: Its architecture.
-        inputs: What its processor made.
-        same_picture: For each row, the first row that shows the same picture.
+        inputs: What its processor made, with each picture once.
+        picture_of: `Batch.picture_of`.
 
     Returns:
-        The inputs as they are where no picture is shown twice, or the family cannot share it.
+        The inputs as they are where no picture is shown twice; with the pixels of every row where the family cannot
+        share encodings.
     """
-    distinct = sorted(set(same_picture))
-    shares = family.abilities.encodes_pictures_once and "pixel_values" in inputs
-    if not shares or len(distinct) == len(same_picture):
+    if not _is_shared(inputs, picture_of):
         return inputs
+    if not family.abilities.encodes_pictures_once:
+        return row_inputs(bare, inputs, picture_of)
     rest = {name: value for name, value in inputs.items() if name != "pixel_values"}
-    return {**rest, **EncodedPictures(bare, family, inputs, distinct).inputs(same_picture)}
+    pictures = EncodedPictures(bare, family, inputs, picture_of)
+    return {**of_rows(rest, picture_of), **pictures.inputs(picture_of)}
 
 
-def _pictures_of(
-    config: Any, family: Family, inputs: dict[str, Tensor], rows: Sequence[int]
-) -> tuple[dict[str, Tensor], list[int] | None]:
-    """Picture tensors of some rows; how many rows of `pixel_values` each takes where it is not one."""
-    names = [name for name in family.companions.with_pictures if name not in TOKENWISE]
-    chosen = {name: inputs[name][list(rows)] for name in names}
+def row_inputs(model: Any, inputs: dict[str, Tensor], picture_of: Sequence[int]) -> dict[str, Tensor]:
+    """Inputs as any transformers model takes them, in which every row has a picture of its own.
+
+    Args:
+        model: A transformers image-text model, with or without a PEFT adapter.
+        inputs: What its processor made, with each picture once.
+        picture_of: `Batch.picture_of`.
+    """
+    if not _is_shared(inputs, picture_of):
+        return inputs
+    bare = model.get_base_model() if hasattr(model, "get_base_model") else model
+    family = FAMILIES.get(bare.config.model_type)
+    pixels, entries = inputs["pixel_values"], None
+    if family is not None:
+        entries = _entries(bare, family, inputs, picture_of)
+    if entries is None:
+        pixels = pixels[list(picture_of)]
+    else:
+        parts = torch.split(pixels, entries)
+        pixels = torch.cat([parts[number] for number in picture_of])
+    return {**of_rows(inputs, picture_of), "pixel_values": pixels}
+
+
+def of_rows(inputs: dict[str, Tensor], picture_of: Sequence[int]) -> dict[str, Tensor]:
+    """Inputs in which what is known of a picture, its pixels excepted, stands in every row that shows it.
+
+    Args:
+        inputs: What a processor made, with each picture once.
+        picture_of: `Batch.picture_of`.
+    """
+    own = (*TOKENWISE, "pixel_values")
+    return {name: value if name in own else value[list(picture_of)] for name, value in inputs.items()}
+
+
+def _is_shared(inputs: dict[str, Tensor], picture_of: Sequence[int]) -> bool:
+    return "pixel_values" in inputs and len(set(picture_of)) < len(picture_of)
+
+
+def _entries(bare: Any, family: Family, inputs: dict[str, Tensor], picture_of: Sequence[int]) -> list[int] | None:
+    """Rows of `pixel_values` that each picture takes; None where it is one."""
     if family.pixel_rows is None:
-        return {**chosen, "pixel_values": inputs["pixel_values"][list(rows)]}, None
-    sizes = family.pixel_rows(config, inputs)
-    parts = torch.split(inputs["pixel_values"], sizes)
-    return {**chosen, "pixel_values": torch.cat([parts[row] for row in rows])}, [sizes[row] for row in rows]
+        return None
+    first = [list(picture_of).index(number) for number in range(len(set(picture_of)))]
+    return family.pixel_rows(bare.config, {**inputs, "input_ids": inputs["input_ids"][first]})

@@ -47,4 +47,4 @@ def signs_of_life(model: PeftModel, base: Base, batch: Batch) -> dict[str, Any]:
 
 
 def _answer_logits(model: PeftModel, batch: Batch) -> Tensor:
-    return logits_at(model, batch.inputs, answer_mask(batch.inputs, batch.answer_position))
+    return logits_at(model, batch.inputs, answer_mask(batch.inputs, batch.answer_position), picture_of=batch.picture_of)

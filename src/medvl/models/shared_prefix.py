@@ -19,7 +19,7 @@ from medvl.models.answer_head import answer_mask, apply_head, logits_at
 from medvl.models.branch_mask import branch_mask, takes_branches
 from medvl.models.branches import Branched, alike_in_length, branch, worth_sharing
 from medvl.models.families import FAMILIES, Family
-from medvl.models.pictures import EncodedPictures
+from medvl.models.pictures import EncodedPictures, of_rows
 
 LEAST_FILLED = 0.75
 """Share of the longest branched row that one which is computed with it has at least: what is filled up is wasted."""
@@ -29,7 +29,7 @@ def shared_logits(
     model: Any,
     inputs: dict[str, Tensor],
     positions: Tensor,
-    same_picture: Sequence[int],
+    picture_of: Sequence[int],
     *,
     shared_prefix: bool = True,
 ) -> Tensor:
@@ -37,9 +37,10 @@ def shared_logits(
 
     Args:
         model: A transformers image-text model, with or without a PEFT adapter.
-        inputs: What its processor made, with `input_ids` and `attention_mask` int64 [B, T], padded on either side.
+        inputs: What its processor made, with `input_ids` and `attention_mask` int64 [B, T], padded on either side, and
+            each picture once.
         positions: bool [B, T]. What stands behind the last of a row is not computed, nor are rows without any.
-        same_picture: For each row, the first row that shows the same picture (`Batch.same_picture`).
+        picture_of: For each row, the number of the picture it shows (`Batch.picture_of`).
         shared_prefix: False computes every row for itself, its picture excepted. So does a family or a decoder that
             cannot share (`Abilities.branched_rows`), and a batch with nothing to share.
 
@@ -52,18 +53,18 @@ def shared_logits(
     bare = model.get_base_model() if hasattr(model, "get_base_model") else model
     family = FAMILIES.get(bare.config.model_type)
     if shared_prefix and family is not None and can_branch(bare, family) and positions.any():
-        branched = _branched_rows(bare, inputs, positions, same_picture)
+        branched = _branched_rows(bare, inputs, positions, picture_of)
         if len(branched) < int(positions.any(dim=1).sum()):
             family.companions.check(inputs, pictures="pixel_values" in inputs)
-            return apply_head(bare, _states_at(bare, family, inputs, positions, branched, same_picture))
-    return logits_at(model, inputs, positions, same_picture=same_picture)
+            return apply_head(bare, _states_at(bare, family, inputs, positions, branched, picture_of))
+    return logits_at(model, inputs, positions, picture_of=picture_of)
 
 
 def answer_logits(
     model: Any,
     inputs: dict[str, Tensor],
     answer_position: Tensor,
-    same_picture: Sequence[int],
+    picture_of: Sequence[int],
     *,
     shared_prefix: bool = True,
 ) -> Tensor:
@@ -73,14 +74,14 @@ def answer_logits(
         model: The same.
         inputs: The same.
         answer_position: int64 [B].
-        same_picture: The same.
+        picture_of: The same.
         shared_prefix: The same.
 
     Returns:
         float32 [B, V].
     """
     positions = answer_mask(inputs, answer_position)
-    return shared_logits(model, inputs, positions, same_picture, shared_prefix=shared_prefix)
+    return shared_logits(model, inputs, positions, picture_of, shared_prefix=shared_prefix)
 
 
 def can_branch(bare: Any, family: Family) -> bool:
@@ -98,7 +99,7 @@ def can_branch(bare: Any, family: Family) -> bool:
 
 
 def _branched_rows(
-    bare: Any, inputs: dict[str, Tensor], positions: Tensor, same_picture: Sequence[int]
+    bare: Any, inputs: dict[str, Tensor], positions: Tensor, picture_of: Sequence[int]
 ) -> list[Branched]:
     """One row for the questions of each picture; several where one would cost more."""
     starts = inputs["attention_mask"].argmax(dim=1).tolist()
@@ -113,7 +114,7 @@ def _branched_rows(
         shown = [place for place, token in enumerate(tokens) if token == picture_token]
         # The tokens of a picture have to be shared: it goes into a row once.
         head = tuple(tokens[: shown[-1] + 1]) if shown else ()
-        groups.setdefault((same_picture[row], head), {})[row] = tokens
+        groups.setdefault((picture_of[row], head), {})[row] = tokens
     width = bare.config.get_text_config().hidden_size
     return [
         branch({row: rows[row] for row in chosen}) for rows in groups.values() for chosen in worth_sharing(rows, width)
@@ -126,15 +127,17 @@ def _states_at(
     inputs: dict[str, Tensor],
     positions: Tensor,
     branched: list[Branched],
-    same_picture: Sequence[int],
+    picture_of: Sequence[int],
 ) -> Tensor:
     """Hidden states at chosen positions, [N, D], row by row."""
     text = bare.config.get_text_config()
     device = inputs["input_ids"].device
     starts = inputs["attention_mask"].argmax(dim=1)
     has_pictures = "pixel_values" in inputs
-    pictures = EncodedPictures(bare, family, inputs, sorted(set(same_picture))) if has_pictures else None
-    axes = family.positions(bare, inputs) if has_pictures and family.positions is not None else None
+    pictures = EncodedPictures(bare, family, inputs, picture_of) if has_pictures else None
+    axes = None
+    if has_pictures and family.positions is not None:
+        axes = family.positions(bare, of_rows(inputs, picture_of))
     blocks = family.blocks(inputs) if family.blocks is not None else None
     eager = text._attn_implementation == "eager"
     wanted = [(row, place - int(starts[row])) for row, place in positions.nonzero().tolist()]
@@ -150,7 +153,7 @@ def _states_at(
         tokenwise = {
             name: inputs[name][rows, place] for name in ("input_ids", "cross_attention_mask") if name in inputs
         }
-        shown = [same_picture[one.rows[0]] for one in chosen]
+        shown = [picture_of[one.rows[0]] for one in chosen]
         with _in_sdpa(text):
             hidden = bare.model(
                 **tokenwise,

@@ -38,7 +38,7 @@ def answer_loss(model: Any, batch: Batch, *, shared_prefix: bool = True) -> Tens
     if not supervised.any():
         raise TrainingError(f"no token of the batch is supervised; items: {_names(batch)}")
     predicting = F.pad(supervised, (0, 1))
-    logits = shared_logits(model, batch.inputs, predicting, batch.same_picture, shared_prefix=shared_prefix)
+    logits = shared_logits(model, batch.inputs, predicting, batch.picture_of, shared_prefix=shared_prefix)
     loss = F.cross_entropy(logits, batch.labels[:, 1:][supervised])
     if not torch.isfinite(loss):
         raise TrainingError(

@@ -71,7 +71,7 @@ def test_questions_with_and_without_pictures_do_not_mix(processor):
 def test_rows_that_borrow_one_picture_share_it(processor):
     one, other, *_ = samples()
     borrowed = Sample(other.item, one.pixels, one.item)
-    assert Collator(processor, with_answer=False)([one, borrowed, other]).same_picture == [0, 0, 2]
+    assert Collator(processor, with_answer=False)([one, borrowed, other]).picture_of == [0, 0, 1]
 
 
 def test_a_question_batch_stops_at_the_same_answer_position(family_base):
@@ -135,7 +135,7 @@ def test_lightning_may_convert_a_batch_for_half_precision(family_base):
 def test_rows_of_one_picture_are_found_by_pixels_and_box():
     shown = [("a", None), ("b", None), ("a", None), ("a", (0.0, 0.0, 5.0, 5.0)), ("b", None)]
     items = [make_item(number=i, sha256_pixels=pixels, bbox_xyxy_px=box) for i, (pixels, box) in enumerate(shown)]
-    assert Batch(tuple(items), {}, None, torch.zeros(5)).same_picture == [0, 1, 0, 3, 1]
+    assert Batch(tuple(items), {}, None, torch.zeros(5)).picture_of == [0, 1, 0, 2, 1]
 
 
 @pytest.mark.parametrize("with_answer", [True, False])

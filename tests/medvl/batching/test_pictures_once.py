@@ -1,11 +1,12 @@
 import copy
-import pickle
 
 import pytest
 import torch
+from mini_batches import make_samples
 from PIL import Image
 
-from medvl.batching.pictures_once import with_pictures_once
+from medvl.batching.pictures_once import encode
+from medvl.batching.prompt import render
 
 
 class Counting:
@@ -13,7 +14,9 @@ class Counting:
 
     def __init__(self, images):
         self.images, self.seen = images, []
-        self.model_input_names = images.model_input_names
+
+    def __getattr__(self, name):
+        return getattr(self.images, name)
 
     def __call__(self, images, **settings):
         self.seen.append(len(images))
@@ -28,49 +31,45 @@ def processor(family_base):
 
 
 def pictures():
-    return [Image.new("RGB", size, colour) for size, colour in (((40, 30), "red"), ((30, 90), "grey"))]
+    return [Image.fromarray(sample.pixels) for sample in make_samples(((40, 30), (30, 90)))]
 
 
-def test_a_picture_given_twice_is_prepared_once(processor):
-    one, other = pictures()
-    rows = [[one], [other], [one], [one]]
-    found = with_pictures_once(processor).image_processor(images=rows, return_tensors="pt")
-    whole = processor.image_processor(images=rows, return_tensors="pt")
+def texts(processor, count):
+    return [render(processor, "Which plane is it? " * (1 + number)) for number in range(count)]
+
+
+def test_a_picture_that_several_rows_show_is_prepared_once(processor):
+    shown, (one, other) = texts(processor, 4), pictures()
+    found = encode(processor, shown, [one, other], [0, 1, 0, 0], padding=True, return_tensors="pt")
+    images = [[one], [other], [one], [one]]
+    whole = processor(text=shown, images=images, padding=True, return_tensors="pt")
     assert processor.image_processor.seen == [2, 4]
     assert found.keys() == whole.keys()
     for name, value in whole.items():
-        same = torch.equal(found[name], value) if isinstance(value, torch.Tensor) else found[name] == value
-        assert same, name
+        by_row = found[name] if len(found[name]) == 4 else found[name][[0, 1, 0, 0]]
+        assert torch.equal(by_row, value), name
+    assert len(found["pixel_values"]) == 2
+    assert len(found["input_ids"]) == 4
 
 
-def test_equal_pictures_that_are_different_objects_are_not_looked_for(processor):
-    one = pictures()[0]
-    with_pictures_once(processor).image_processor(images=[[one], [one.copy()]], return_tensors="pt")
-    assert processor.image_processor.seen == [2]
+def test_rows_without_pictures_need_none(processor):
+    found = encode(processor, ["What is it?", "Is it?"], [], [0, 0], padding=True, return_tensors="pt")
+    assert len(found["input_ids"]) == 2
+    assert "pixel_values" not in found
+    assert processor.image_processor.seen == []
 
 
-def test_the_processor_given_stays_as_it_is(processor):
+def test_the_processor_stays_as_it_is(processor):
     before = processor.image_processor
-    own = with_pictures_once(processor)
+    encode(processor, texts(processor, 1), pictures()[:1], [0], padding=True, return_tensors="pt")
     assert processor.image_processor is before
-    assert type(own) is type(processor)
-    assert own.tokenizer is processor.tokenizer
-    assert own.image_processor.model_input_names == before.model_input_names
 
 
-def test_it_can_be_sent_to_a_worker_that_loads_batches(family_base):
-    one = pictures()[0]
-    sent = pickle.loads(pickle.dumps(with_pictures_once(family_base.processor)))
-    found = sent.image_processor(images=[[one], [one]], return_tensors="pt")
-    assert torch.equal(found["pixel_values"][0], found["pixel_values"][1])
-
-
-def test_an_output_of_unknown_layout_is_refused():
-    class Strange:
+def test_an_output_of_unknown_layout_is_refused(processor):
+    class Strange(Counting):
         def __call__(self, images, **settings):
-            return type("Found", (dict,), {})({"pixel_values": torch.zeros(5, 3)})
+            return {**super().__call__(images, **settings), "sizes": torch.zeros(5, 3)}
 
-    processor = type("Processor", (), {"image_processor": Strange()})()
-    one, other = pictures()
-    with pytest.raises(ValueError, match=r"pixel_values has 5 entries for 2 pictures"):
-        with_pictures_once(processor).image_processor(images=[[one], [other], [one]])
+    processor.image_processor = Strange(processor.image_processor.images)
+    with pytest.raises(ValueError, match=r"sizes has 5 entries for 2 pictures"):
+        encode(processor, texts(processor, 3), pictures(), [0, 1, 0], padding=True, return_tensors="pt")

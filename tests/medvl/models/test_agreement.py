@@ -37,7 +37,9 @@ def test_every_question_gets_the_logits_of_its_options(tiny_base, tmp_path):
 def test_numbers_that_overflow_are_refused_with_the_question(tiny_base, tmp_path, monkeypatch):
     monkeypatch.setattr(
         "medvl.models.agreement.logits_at",
-        lambda model, inputs, rows: torch.full((int(rows.sum()), len(tiny_base.processor.tokenizer)), float("inf")),
+        lambda model, inputs, rows, picture_of: torch.full(
+            (int(rows.sum()), len(tiny_base.processor.tokenizer)), float("inf")
+        ),
     )
     with pytest.raises(ModelError, match=r"the logits of question P000_00 are not finite"):
         option_logits(tiny_base.model, tiny_base, questions_of(tmp_path, None, 2))

@@ -9,6 +9,7 @@ from medvl.batching.collator import IGNORED, Batch, Collator
 from medvl.batching.dataset import Sample
 from medvl.models import answer_head
 from medvl.models.answer_head import logits_at
+from medvl.models.pictures import row_inputs
 
 TOLERANCE = 1e-4
 
@@ -113,11 +114,12 @@ def test_each_row_sees_its_own_picture(family_base):
 
 def test_encoding_a_shared_picture_once_changes_nothing(family_base):
     one, other = make_samples(((80, 60), (50, 90)))
-    samples = [one, other, Sample(one.item, one.pixels), Sample(other.item, other.pixels)]
-    with pixels_encoded(family_base.model) as each:
-        plain = answers(family_base, samples)
-    with pixels_encoded(family_base.model) as once:
-        shared = answers(family_base, samples, same_picture=[0, 1, 0, 1])
+    batch = Collator(family_base.processor, with_answer=False)([one, other, one, other])
+    inputs = row_inputs(family_base.model, batch.inputs, batch.picture_of)
+    with torch.inference_mode(), pixels_encoded(family_base.model) as each:
+        plain = logits_at(family_base.model, inputs, at_answer(batch))
+    with torch.inference_mode(), pixels_encoded(family_base.model) as once:
+        shared = logits_at(family_base.model, batch.inputs, at_answer(batch), picture_of=batch.picture_of)
     assert torch.allclose(shared, plain, atol=TOLERANCE)
     assert sum(once) == sum(each) / 2
 
@@ -130,9 +132,12 @@ def test_a_shared_picture_gives_the_same_gradients(fresh_base):
     (one,) = make_samples(((80, 60),))
     batch = Collator(fresh_base.processor, with_answer=False)([one, one])
     gradients = []
-    for same in (None, [0, 0]):
+    for inputs, pictures in (
+        (row_inputs(model, batch.inputs, batch.picture_of), None),
+        (batch.inputs, batch.picture_of),
+    ):
         model.zero_grad()
-        logits_at(model, batch.inputs, at_answer(batch), same_picture=same).square().mean().backward()
+        logits_at(model, inputs, at_answer(batch), picture_of=pictures).square().mean().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
     assert gradients[0].norm() > 0
     assert torch.allclose(gradients[0], gradients[1], atol=1e-6, rtol=1e-3)

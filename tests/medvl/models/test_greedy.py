@@ -15,6 +15,7 @@ from medvl.errors import ModelError
 from medvl.models.adapter import attach_adapter
 from medvl.models.base import load_base
 from medvl.models.greedy import Decoding, write_replies
+from medvl.models.pictures import row_inputs
 from medvl.models.specimens import SPECIMENS, build_specimen
 
 SHORT = Decoding(max_new_tokens=6)
@@ -45,7 +46,8 @@ def specimen(request, tmp_path_factory):
 
 
 def written(base, samples, decoding=SHORT, model=None, side="left"):
-    inputs = collate(base, samples, side).inputs
+    batch = collate(base, samples, side)
+    inputs = row_inputs(base.model, batch.inputs, batch.picture_of)
     return write_replies(model or base.model, inputs, base.processor.tokenizer, ends(base), decoding)
 
 

@@ -25,7 +25,7 @@ def logits(base, batch, *, shared=True, model=None):
         base.model if model is None else model,
         batch.inputs,
         batch.answer_position,
-        batch.same_picture,
+        batch.picture_of,
         shared_prefix=shared,
     )
 
@@ -84,7 +84,7 @@ def test_each_picture_is_encoded_once_also_where_its_questions_need_several_rows
     batch = collated(family_base, make_variants())
     with pixels_encoded(family_base.model) as seen:
         torn = logits(family_base, batch)
-    assert sum(seen) == batch.inputs["pixel_values"].numel() * len(set(batch.same_picture)) / len(batch.items)
+    assert sum(seen) == batch.inputs["pixel_values"].numel()
     assert torch.allclose(torn, logits(family_base, batch, shared=False), atol=TOLERANCE)
 
 
@@ -133,7 +133,7 @@ def test_it_holds_for_gradients(fresh_base):
     gradients = []
     for shared in (True, False):
         model.zero_grad()
-        found = answer_logits(model, batch.inputs, batch.answer_position, batch.same_picture, shared_prefix=shared)
+        found = answer_logits(model, batch.inputs, batch.answer_position, batch.picture_of, shared_prefix=shared)
         found.square().mean().backward()
         gradients.append(torch.cat([p.grad.flatten() for p in model.parameters() if p.grad is not None]))
     assert gradients[0].norm() > 0
@@ -162,7 +162,7 @@ def learnt(model, base, samples, shared, side="right"):
     batch = Collator(base.processor, with_answer=True, padding_side=side)(samples)
     predicting = F.pad(batch.labels[:, 1:] != IGNORED, (0, 1))
     model.zero_grad()
-    logits = shared_logits(model, batch.inputs, predicting, batch.same_picture, shared_prefix=shared)
+    logits = shared_logits(model, batch.inputs, predicting, batch.picture_of, shared_prefix=shared)
     losses = F.cross_entropy(logits, batch.labels[batch.labels != IGNORED], reduction="none")
     losses.mean().backward()
     gradients = {name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None}
@@ -212,7 +212,7 @@ def test_rows_without_anything_to_learn_are_left_out(fresh_base):
     positions[1] = False
     with torch.inference_mode():
         found, plain = (
-            shared_logits(fresh_base.model, batch.inputs, positions, batch.same_picture, shared_prefix=shared)
+            shared_logits(fresh_base.model, batch.inputs, positions, batch.picture_of, shared_prefix=shared)
             for shared in (True, False)
         )
     assert torch.allclose(found, plain, atol=TOLERANCE)

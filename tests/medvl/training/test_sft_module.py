@@ -10,6 +10,7 @@ from medvl.config.schema import LoraConfig, OptimConfig
 from medvl.errors import TrainingError
 from medvl.models.adapter import attach_adapter
 from medvl.models.base import load_base
+from medvl.models.pictures import row_inputs
 from medvl.training.sft_module import SftModule, answer_loss, rate_factor
 
 
@@ -29,7 +30,8 @@ def test_the_loss_equals_the_models_own_loss_over_the_same_labels(module, batch)
     module.model.eval()
     with torch.no_grad():
         ours = answer_loss(module.model, batch)
-        theirs = module.model(**batch.inputs, labels=batch.labels).loss
+        inputs = row_inputs(module.model, batch.inputs, batch.picture_of)
+        theirs = module.model(**inputs, labels=batch.labels).loss
     assert float(ours) == pytest.approx(float(theirs), abs=1e-5)
 
 

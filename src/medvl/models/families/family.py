@@ -54,7 +54,7 @@ class Family:
             tiles cannot be chosen.
         cross_tokens: (processor, config, height, width) -> states of a picture that the decoder attends to beside its
             row, for architectures with cross-attention.
-        pixel_rows: (configuration, inputs) -> for each row of a batch, rows of `pixel_values` that its picture takes.
+        pixel_rows: (configuration, inputs of a row for each picture) -> rows of `pixel_values` that each picture takes.
             None where it is one.
         positions: (model, inputs) -> positions of the tokens, int64 [axes, B, T], of a batch with pictures. None where
             a token's position is its number in the row.

@@ -30,6 +30,7 @@ from medvl.models.base import load_base
 from medvl.models.checkpointing import checkpoint_layers
 from medvl.models.families import FAMILIES
 from medvl.models.parts import part_of, part_sizes, whole_modules
+from medvl.models.pictures import row_inputs
 from medvl.models.shared_prefix import shared_logits
 from medvl.models.specimens import SPECIMENS, build_specimen
 
@@ -87,7 +88,7 @@ def same_answers(found, expected):
 
 def loss_of(model, batch):
     supervised = batch.labels[:, 1:] != IGNORED
-    logits = logits_at(model, batch.inputs, F.pad(supervised, (0, 1)), same_picture=batch.same_picture)
+    logits = logits_at(model, batch.inputs, F.pad(supervised, (0, 1)), picture_of=batch.picture_of)
     return F.cross_entropy(logits, batch.labels[:, 1:][supervised])
 
 
@@ -139,11 +140,13 @@ def test_pictures_prepared_once_are_those_prepared_for_each_question(base):
         for number, sample in enumerate(samples)
     ]
     once, each = collate(base, samples), collate(base, twins)
-    assert once.same_picture == [0, 1, 2, 3, 3, 2, 1, 0]
-    assert each.same_picture == list(range(8))
-    assert once.inputs.keys() == each.inputs.keys()
+    assert once.picture_of == [0, 1, 2, 3, 3, 2, 1, 0]
+    assert each.picture_of == list(range(8))
+    assert len(once.inputs["pixel_values"]) < len(each.inputs["pixel_values"])
+    repeated = row_inputs(base.model, once.inputs, once.picture_of)
+    assert repeated.keys() == each.inputs.keys()
     for name, value in each.inputs.items():
-        assert torch.equal(once.inputs[name], value), name
+        assert torch.equal(repeated[name], value), name
 
 
 def test_a_row_is_what_the_chat_template_of_the_processor_makes(base):
@@ -224,19 +227,19 @@ def test_training_on_a_shared_picture_gives_the_same_loss_and_gradients(fresh, c
     batch = collate(fresh, make_variants(((97, 60), (300, 60)))[:6], with_answer=True)
     predicting = F.pad(batch.labels[:, 1:] != IGNORED, (0, 1))
 
-    def learnt(same_picture, shared_prefix):
+    def learnt(inputs, picture_of, shared_prefix):
         model.zero_grad()
-        logits = shared_logits(model, batch.inputs, predicting, same_picture, shared_prefix=shared_prefix)
+        logits = shared_logits(model, inputs, predicting, picture_of, shared_prefix=shared_prefix)
         loss = F.cross_entropy(logits, batch.labels[batch.labels != IGNORED])
         loss.backward()
         return float(loss.detach()), {
             name: p.grad.clone() for name, p in model.named_parameters() if p.grad is not None
         }
 
-    loss, plain = learnt(list(range(6)), False)
+    loss, plain = learnt(row_inputs(model, batch.inputs, batch.picture_of), list(range(6)), False)
     assert {part_of(name, fresh.family) for name in plain} == set(fresh.family.linear)
     for shared_prefix in (False, True):
-        found, gradients = learnt(batch.same_picture, shared_prefix)
+        found, gradients = learnt(batch.inputs, batch.picture_of, shared_prefix)
         assert found == pytest.approx(loss, rel=1e-4)
         assert set(gradients) == set(plain)
         for name, gradient in plain.items():
