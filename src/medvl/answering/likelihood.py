@@ -28,19 +28,22 @@ from medvl.batching.collator import IGNORED, Batch
 from medvl.batching.option_rows import OptionBatch
 from medvl.benchmark.item import Item
 from medvl.config.asking import LikelihoodScore
-from medvl.models.answer_head import logits_at
+from medvl.models.shared_prefix import shared_logits
 
 LOGITS_AT_ONCE = 64
 """Answer tokens whose logits are normalised together."""
 
 
-def score_batch(model: Any, batch: OptionBatch, score: LikelihoodScore) -> list[Prediction]:
+def score_batch(
+    model: Any, batch: OptionBatch, score: LikelihoodScore, *, shared_prefix: bool = True
+) -> list[Prediction]:
     """Answer a batch of questions.
 
     Args:
         model: A transformers image-text model in evaluation mode, with or without an adapter.
         batch: Questions for the model's device; with their rows without pictures for `relative`.
         score: Which score of an option decides, see `OptionLikelihoods.scores`.
+        shared_prefix: Let the options of the questions on one picture share what comes before them (`shared_logits`).
 
     Returns:
         One prediction an item, in order. The answer is the option with the highest score, the first of equals.
@@ -54,7 +57,7 @@ def score_batch(model: Any, batch: OptionBatch, score: LikelihoodScore) -> list[
     if score == "relative" and not batch.blind:
         raise ValueError("the relative score needs an OptionCollator with text_only_too=True")
     start = time.perf_counter()
-    found = _likelihoods(model, batch)
+    found = _likelihoods(model, batch, shared_prefix)
     seconds = (time.perf_counter() - start) / len(batch.items)
     check_finite(batch.items, (not _is_finite(likelihoods) for likelihoods in found))
     return [_prediction(item, one, score, seconds) for item, one in zip(batch.items, found, strict=True)]
@@ -67,6 +70,8 @@ def answer_all(
     device: torch.device | str,
     progress: Callable[[int], None] | None = None,
     keep: Callable[[list[Prediction]], None] | None = None,
+    *,
+    shared_prefix: bool = True,
 ) -> list[Prediction]:
     """Answer every batch with the model in evaluation mode; its mode is restored afterwards.
 
@@ -77,17 +82,20 @@ def answer_all(
         device: Where the model is.
         progress: Called with the number of items answered so far.
         keep: Called with the answers of each batch as it is done.
+        shared_prefix: See `score_batch`.
     """
-    return ask_all(model, batches, partial(score_batch, model, score=score), device, progress, keep)
+    ask = partial(score_batch, model, score=score, shared_prefix=shared_prefix)
+    return ask_all(model, batches, ask, device, progress, keep)
 
 
 @torch.inference_mode()
-def row_logprobs(model: Any, rows: Batch) -> tuple[Tensor, Tensor]:
+def row_logprobs(model: Any, rows: Batch, *, shared_prefix: bool = True) -> tuple[Tensor, Tensor]:
     """Log-probabilities of the labels of a batch.
 
     Args:
         model: See `score_batch`.
         rows: A batch with labels, on the model's device.
+        shared_prefix: See `score_batch`.
 
     Returns:
         Their sum over each row, float64 [B], and their number, int64 [B], on the CPU.
@@ -96,7 +104,7 @@ def row_logprobs(model: Any, rows: Batch) -> tuple[Tensor, Tensor]:
     positions = torch.zeros_like(rows.labels, dtype=torch.bool)
     positions[:, :-1] = rows.labels[:, 1:] != IGNORED  # the logits that predict a token stand one before it
     targets = rows.labels[:, 1:][positions[:, :-1]]
-    logits = logits_at(model, rows.inputs, positions, picture_of=rows.picture_of)
+    logits = shared_logits(model, rows.inputs, positions, rows.picture_of, shared_prefix=shared_prefix)
     parts = zip(torch.split(logits, LOGITS_AT_ONCE), torch.split(targets, LOGITS_AT_ONCE), strict=True)
     logprobs = [part.gather(1, ids[:, None])[:, 0] - part.logsumexp(dim=1) for part, ids in parts]
     row = positions.nonzero()[:, 0].cpu()
@@ -104,11 +112,12 @@ def row_logprobs(model: Any, rows: Batch) -> tuple[Tensor, Tensor]:
     return sums, positions.sum(dim=1).cpu()
 
 
-def _likelihoods(model: Any, batch: OptionBatch) -> list[OptionLikelihoods]:
-    seen = [row_logprobs(model, part.to(batch.device)) for part in batch.parts]
+def _likelihoods(model: Any, batch: OptionBatch, shared_prefix: bool) -> list[OptionLikelihoods]:
+    read = partial(row_logprobs, model, shared_prefix=shared_prefix)
+    seen = [read(part.to(batch.device)) for part in batch.parts]
     sums = iter(torch.cat([total for total, _ in seen]).tolist())
     tokens = iter(torch.cat([count for _, count in seen]).tolist())
-    without = [row_logprobs(model, part.to(batch.device))[0] for part in batch.blind]
+    without = [read(part.to(batch.device))[0] for part in batch.blind]
     blind = iter([total for totals in without for total in totals.tolist()])
 
     def next_of(values: Iterable[Any], item: Item) -> tuple[Any, ...]:

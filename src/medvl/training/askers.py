@@ -155,13 +155,14 @@ def _thought(opening: str) -> dict[str, str]:
     return {"thought": "left empty"} if opening else {}
 
 
-def by_likelihood(model: Any, processor: Any, score: LikelihoodScore) -> LocalAsker:
+def by_likelihood(model: Any, processor: Any, score: LikelihoodScore, *, shared_prefix: bool = True) -> LocalAsker:
     """Option likelihood, see `medvl.answering.likelihood`. The batches must be those of an `OptionCollator`.
 
     Args:
         model: The model, on its device, with or without an adapter.
         processor: Its processor.
         score: Which score of an option decides.
+        shared_prefix: See `likelihood.score_batch`.
 
     Raises:
         ModelError: The score needs questions without a picture, and the model takes none.
@@ -171,7 +172,7 @@ def by_likelihood(model: Any, processor: Any, score: LikelihoodScore) -> LocalAs
             f"{family_of_model(model).title} takes no question without a picture, which eval.likelihood=relative "
             "subtracts; use per_token or sum"
         )
-    read = partial(likelihood.answer_all, score=score)
+    read = partial(likelihood.answer_all, score=score, shared_prefix=shared_prefix)
     about = {"open_prompt": open_prompt_fingerprint(processor), **_thought(answer_tokens(processor).opening)}
     return LocalAsker(model, Scoring(f"likelihood:{score}"), read, about)
 
@@ -192,6 +193,6 @@ def _local_asker(model: Any, processor: Any, config: EvalConfig) -> LocalAsker:
     if config.scoring == "letter":
         return by_letter(model, processor, shared_prefix=config.shared_prefix)
     if config.scoring == "likelihood":
-        return by_likelihood(model, processor, config.likelihood)
+        return by_likelihood(model, processor, config.likelihood, shared_prefix=config.shared_prefix)
     decoding = Decoding(max_new_tokens=config.max_new_tokens, reasoning_tokens=config.reasoning_tokens)
     return by_generation(model, processor, decoding)

@@ -99,6 +99,32 @@ def test_the_order_of_the_options_moves_no_score(base):
         assert b.sums[::-1] == pytest.approx(a.sums, abs=TOLERANCE)
 
 
+def test_what_the_options_share_is_computed_once_and_changes_nothing(base):
+    collate = OptionCollator(base.processor, companions=base.family.companions, text_only_too=True)
+    batches = [collate(questions())]
+    plain, shared = (
+        found(answer_all(base.model, batches, "relative", "cpu", shared_prefix=shares)) for shares in (False, True)
+    )
+    decoder = base.model.model.language_model.layers[0]
+    seen = []
+    hook = decoder.register_forward_pre_hook(
+        lambda module, args, words: seen.append((args[0] if args else words["hidden_states"]).shape[:2].numel()),
+        with_kwargs=True,
+    )
+    try:
+        for shares in (False, True):
+            answer_all(base.model, batches, "relative", "cpu", shared_prefix=shares)
+            seen.append(None)
+    finally:
+        hook.remove()
+    for one, other in zip(plain, shared, strict=True):
+        assert other.sums == pytest.approx(one.sums, abs=TOLERANCE)
+        assert other.text_only_sums == pytest.approx(one.text_only_sums, abs=TOLERANCE)
+        assert other.tokens == one.tokens
+    first = seen.index(None)
+    assert sum(seen[first + 1 : -1]) < 0.75 * sum(seen[:first])
+
+
 def test_another_picture_gives_other_likelihoods_to_its_own_question_only(base):
     samples = questions()
     changed = [samples[0], Sample(samples[1].item, 255 - samples[1].pixels), *samples[2:]]
