@@ -47,6 +47,12 @@ def answer_loss(model: Any, batch: Batch, *, shared_prefix: bool = True) -> Tens
     return loss
 
 
+def supervised_tokens(batch: Batch) -> int:
+    """Tokens of a training batch that its loss is the mean over."""
+    assert batch.labels is not None
+    return int((batch.labels[:, 1:] != IGNORED).sum())
+
+
 class SftModule(pl.LightningModule):
     """A model with an adapter, trained on answers and asked questions at each validation.
 
@@ -73,6 +79,7 @@ class SftModule(pl.LightningModule):
         self._letter_ids = letter_ids
         self._shared_prefix = shared_prefix
         self._val_shared_prefix = val_shared_prefix
+        self._tokens = 0  # supervised since the last step
         self.strict_loading = False  # checkpoints hold the adapter only
         self.val_predictions: list[Prediction] = []
         """Answers of the validation that runs or ran last, one for each val item."""
@@ -84,12 +91,22 @@ class SftModule(pl.LightningModule):
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Loss of one batch."""
         loss = answer_loss(self.model, batch, shared_prefix=self._shared_prefix)
-        self.log("train/loss", loss.detach(), prog_bar=True, batch_size=len(batch.items))
-        return loss
+        tokens = supervised_tokens(batch)
+        self.log("train/loss", loss.detach(), prog_bar=True, batch_size=tokens)
+        if self.trainer.accumulate_grad_batches == 1:
+            return loss
+        self._tokens += tokens
+        return loss * tokens
 
     def on_before_optimizer_step(self, optimizer: torch.optim.Optimizer) -> None:
-        """Log the norm of the gradient before clipping."""
+        """Weigh each supervised token of an accumulated step alike, and log the norm of the gradient before clipping.
+
+        A mean over the means of its batches would weigh a token by how few others are in its batch.
+        """
         gradients = [p.grad for p in self.model.parameters() if p.grad is not None]
+        if self._tokens:
+            torch._foreach_mul_(gradients, self.trainer.accumulate_grad_batches / self._tokens)
+            self._tokens = 0
         self.log("train/grad_norm", torch.nn.utils.get_total_norm(gradients))
 
     def on_validation_epoch_start(self) -> None:

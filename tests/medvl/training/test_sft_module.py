@@ -5,13 +5,14 @@ import pytorch_lightning as pl
 import torch
 
 from medvl.batching.collator import IGNORED, Batch, Collator
-from medvl.batching.prompt import answer_tokens
+from medvl.batching.loading import QuestionLoader
+from medvl.batching.prompt import answer_tokens, question_text, worded_ending
 from medvl.config.schema import LoraConfig, OptimConfig
 from medvl.errors import TrainingError
 from medvl.models.adapter import attach_adapter
 from medvl.models.base import load_base
 from medvl.models.pictures import row_inputs
-from medvl.training.sft_module import SftModule, answer_loss, rate_factor
+from medvl.training.sft_module import SftModule, answer_loss, rate_factor, supervised_tokens
 
 
 @pytest.fixture
@@ -81,6 +82,55 @@ def test_adapters_are_in_training_mode_after_each_validation(module, demo_data, 
     assert set(state) == set(trainable)
     weights = sum(p.numel() * 4 for p in trainable.values())
     assert path.stat().st_size < 4 * weights + 2**20
+
+
+class _Gradients(pl.Callback):
+    def on_train_end(self, trainer, module):
+        self.seen = torch.cat([p.grad.flatten() for p in module.parameters() if p.grad is not None])
+
+
+def gradients_of_one_step(module, batches, tmp_path):
+    watch = _Gradients()
+    module.model.zero_grad()
+    trainer = pl.Trainer(
+        accelerator="cpu",
+        max_steps=1,
+        accumulate_grad_batches=len(batches),
+        gradient_clip_val=1e6,
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[watch],
+        default_root_dir=tmp_path,
+    )
+    trainer.fit(module, train_dataloaders=QuestionLoader(batches, batch_size=None))
+    return watch.seen
+
+
+def test_accumulated_batches_weigh_each_supervised_token_alike(tiny_config, tiny_base, demo_samples, tmp_path):
+    """Answers of 1 and of 60 words: a batch of four gives the gradient of four of one, and of one and three."""
+    collate = Collator(tiny_base.processor, with_answer=True)
+    samples = demo_samples[:4]
+    answers = ["A", " ".join(["head"] * 60), "B", " ".join(["femur"] * 59)]
+    endings = [worded_ending(tiny_base.processor, collate.tokens, answer) for answer in answers]
+
+    def rows(*numbers):
+        chosen = [samples[number] for number in numbers]
+        texts = [question_text(sample.item) for sample in chosen]
+        return collate.rows(chosen, texts, [endings[number] for number in numbers])
+
+    found = []
+    for divided in (((0, 1, 2, 3),), ((0,), (1,), (2,), (3,)), ((0,), (1, 2, 3))):
+        model = attach_adapter(
+            load_base(tiny_config), LoraConfig(r=4, dropout=0.0, parts=["language", "vision"]), seed=0
+        )
+        module = SftModule(model, OptimConfig(lr=1e-3), {})
+        found.append(gradients_of_one_step(module, [rows(*numbers) for numbers in divided], tmp_path))
+    assert supervised_tokens(rows(1)) > 20 * supervised_tokens(rows(0))
+    assert found[0].norm() > 0
+    for other in found[1:]:
+        assert (other - found[0]).norm() <= 1e-4 * found[0].norm()
 
 
 @pytest.mark.parametrize("schedule", ["cosine", "linear", "constant"])
