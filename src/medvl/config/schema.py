@@ -42,6 +42,8 @@ class ModelConfig(Node):
     dtype: Literal["float32", "bfloat16", "float16"] = "float32"
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
     """`auto`: flash_attention_2 where it is installed and can be used (GPU, half precision), else sdpa."""
+    quick_tower: bool = True
+    """The tower (Qwen-VL) takes windows of one size together; the same answers and gradients up to rounding, faster."""
     min_pixels: Positive | None = None
     """Fewest pixels a picture is enlarged to (Qwen-VL); None keeps the processor's own limit."""
     max_pixels: Positive | None = None

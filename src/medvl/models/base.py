@@ -76,6 +76,8 @@ def load_base(config: ModelConfig) -> Base:
         from medvl.models.quantization import check_quantized
 
         check_quantized(model, family)
+    if config.quick_tower and family.quicken is not None:
+        family.quicken(model)
     model.requires_grad_(False)
     model.eval()
     return Base(

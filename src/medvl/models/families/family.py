@@ -62,6 +62,7 @@ class Family:
             None where tokens look back only.
         idle: Configuration -> regular expression that matches the beginning of the names of layers whose output nothing
             uses. An adapter there would never learn.
+        quicken: (model): lets its tower compute the same in less time. None where there is nothing to gain.
     """
 
     model_type: str
@@ -78,6 +79,7 @@ class Family:
     positions: Callable[[Any, dict[str, Any]], Any] | None = None
     blocks: Callable[[dict[str, Any]], Any] | None = None
     idle: Callable[[Any], str] | None = None
+    quicken: Callable[[Any], None] | None = None
 
     def picture_text(self, processor: Any, height: int, width: int) -> str:
         """Text that the processor puts in the place of the placeholder of a picture, found without reading it."""

@@ -37,6 +37,12 @@ def _positions(model: Any, inputs: dict[str, Any]) -> Any:
     return model.model.get_rope_index(**{name: inputs[name] for name in names})[0]
 
 
+def _quicken(model: Any) -> None:
+    from medvl.models.vision_tower import quicken_tower
+
+    quicken_tower(model)
+
+
 def _family(model_type: str, title: str, mlp: str, projector: str) -> Family:
     attention = rf"{_BLOCK}\.attn\.(qkv|proj)"
     return Family(
@@ -54,6 +60,7 @@ def _family(model_type: str, title: str, mlp: str, projector: str) -> Family:
         measure=_measure,
         pixel_rows=_pixel_rows,
         positions=_positions,
+        quicken=_quicken,
     )
 
 
