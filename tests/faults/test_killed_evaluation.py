@@ -42,10 +42,10 @@ def assert_same(found, expected):
     assert np.abs(scores[0] - scores[1]).max() < 1e-4
 
 
-def kill_after(parts, drawn, cwd):
+def kill_after(parts, overrides, cwd):
     """Start the evaluation and kill it once so many parts are on disk. Returns whether it was still running."""
     with subprocess.Popen(
-        command("evaluate.py", *evaluation(drawn)),
+        command("evaluate.py", *overrides),
         cwd=cwd,
         env={**os.environ, **OFFLINE},
         stdout=subprocess.DEVNULL,
@@ -60,21 +60,22 @@ def kill_after(parts, drawn, cwd):
     return True
 
 
-def killed_and_finished(kills, drawn, tmp_path):
+def killed_and_finished(kills, drawn, tmp_path, items=ITEMS, patients=12):
     """Break an evaluation off `kills` times, then let it end; compare with one that was left alone."""
+    larger = [f"data.demo.patients={patients}", f"eval.test_items={items}"]
     alone, broken = tmp_path / "alone", tmp_path / "broken"
     alone.mkdir()
     broken.mkdir()
-    run("evaluate.py", *evaluation(drawn), cwd=alone)
-    gap = max(1, ITEMS // 2 // (kills + 1))
+    run("evaluate.py", *evaluation(drawn), *larger, cwd=alone)
+    gap = max(1, items // 2 // (kills + 1))
     for _ in range(kills):
         before = len(parts_of(broken))
-        assert kill_after(before + gap, drawn, broken), "it ended before it could be killed"
+        assert kill_after(before + gap, [*evaluation(drawn), *larger], broken), "it ended before it could be killed"
         assert all(pl.read_parquet(path, glob=False).height in (1, 2) for path in parts_of(broken))
-    run("evaluate.py", *evaluation(drawn), cwd=broken)
+    run("evaluate.py", *evaluation(drawn), *larger, cwd=broken)
     assert_same(answers_of(broken), answers_of(alone))
     fingerprints = kept(broken)["item_fingerprint"]
-    assert fingerprints.n_unique() == len(fingerprints) == ITEMS, "an item was answered twice"
+    assert fingerprints.n_unique() == len(fingerprints) == items, "an item was answered twice"
 
 
 @pytest.mark.slow
@@ -84,7 +85,7 @@ def test_an_evaluation_that_is_killed_five_times_ends_like_one_that_was_not(draw
 
 @pytest.mark.campaign
 def test_an_evaluation_that_is_killed_thirty_times_ends_like_one_that_was_not(drawn, tmp_path):
-    killed_and_finished(29, drawn, tmp_path)
+    killed_and_finished(30, drawn, tmp_path, items=160, patients=60)
 
 
 CAN_MOUNT = ["unshare", "-rm", "sh", "-c", "mount -t tmpfs -o size=1m tmpfs /mnt"]
