@@ -156,6 +156,11 @@ if __name__ == "__main__":
     if len(finished.jobs) > 1:
         from rich.console import Console
 
-        from medvl.reporting.tables import sweep_table
+        from medvl.evaluation.files import read_comparison
+        from medvl.reporting.tables import results_table, sweep_table
 
-        Console().print(sweep_table(finished.rows("val/macro_accuracy")))
+        rows = finished.rows("val/macro_accuracy")
+        read = {
+            " ".join(row["overrides"]): read_comparison(Path(row["run_folder"]) / "comparison.json") for row in rows
+        }
+        Console().print(sweep_table(rows), results_table(read), sep="\n\n")

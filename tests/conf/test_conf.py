@@ -85,7 +85,8 @@ def test_every_option_of_every_group_is_valid(entry, group, option):
     assert problems == []
     for key, values in params.items():
         for value in str(values).split(","):
-            assert checked(entry, f"{key}={value}")[1] == [], f"{group}={option}, {key}={value}"
+            problems = checked(entry, f"{group}={option}", f"{key}={value}")[1]
+            assert problems == [], f"{group}={option}, {key}={value}"
     if group == "hparams_search":
         assert params
     if group in ("model", "data"):

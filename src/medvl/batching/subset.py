@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -30,8 +31,31 @@ def asked_items(benchmark: Benchmark, split: Split, config: EntryConfig) -> list
     if not items:
         counts = {name: entry["splits"] for name, entry in benchmark.card["sources"].items() if entry["found"]}
         raise DataError(f"the {wanted} split of benchmark {config.data.name} is empty; items by source: {counts}")
+    if split is Split.TRAIN:
+        items = of_few_patients(items, config.data.train_share, config.seed)
     limit = overfit or {Split.TRAIN: None, Split.VAL: ask.val_items, Split.TEST: ask.test_items}[split]
     return stratified_subset(items, limit, config.seed)
+
+
+def of_few_patients(items: Sequence[Item], share: float, seed: int) -> list[Item]:
+    """Items of a share of the groups (patients) of each source, at least one of each.
+
+    Args:
+        items: Items.
+        share: In (0, 1]; the number of groups is rounded up.
+        seed: Which groups are chosen does not depend on their order. A smaller share is part of a larger one.
+
+    Returns:
+        Items in their original order.
+    """
+    groups: dict[str, set[str]] = defaultdict(set)
+    for item in items:
+        groups[item.source].add(item.group)
+    kept = set()
+    for source, names in groups.items():
+        drawn = sorted(names, key=lambda name: hashlib.sha256(f"{seed}:{source}:{name}".encode()).hexdigest())
+        kept |= {(source, name) for name in drawn[: math.ceil(share * len(drawn))]}
+    return [item for item in items if (item.source, item.group) in kept]
 
 
 def stratified_subset(items: Sequence[Item], limit: int | None, seed: int) -> list[Item]:

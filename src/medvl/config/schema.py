@@ -148,6 +148,8 @@ class DataConfig(Node):
     shuffle_options: bool = True
     """Options of training questions come in a new order in each epoch, so that no picture is learnt by its letter.
     Options that speak of each other ("all of the above") stay. Questions of val and test never change."""
+    train_share: Annotated[float, Field(gt=0, le=1)] = 1.0
+    """Share of each source's train patients that is learnt from; what a smaller share holds is part of a larger one."""
     batch_size: Positive = 8
     """Questions in a training batch on one device."""
     num_workers: Count = 0

@@ -207,6 +207,37 @@ def sweep_table(rows: list[dict[str, Any]]) -> Table:
     return table
 
 
+def results_table(runs: Mapping[str, dict[str, Any]]) -> Table:
+    """What the runs of a sweep learnt, side by side.
+
+    Args:
+        runs: What tells a run from the others -> content of its `comparison.json`.
+
+    Returns:
+        Table of at most 80 columns, intervals on a second line.
+    """
+    table = new_table("test, before and after fine-tuning")
+    table.add_column("", overflow="fold", min_width=16)
+    for header in ("n", "groups", "zero-shot", "fine-tuned", "difference"):
+        table.add_column(header, justify="right", overflow="fold")
+    for name, comparison in runs.items():
+        cell = comparison["overall"]
+        before, after, difference = (cell[key] for key in ("zero_shot", "fine_tuned", "difference"))
+        table.add_row(
+            plain(name),
+            f"{cell['n']:,}",
+            f"{cell['n_groups']:,}",
+            stacked(rate(before["accuracy"]), interval(before["ci95"])),
+            stacked(rate(after["accuracy"]), interval(after["ci95"])),
+            stacked(signed(difference["estimate"]), signed_interval(difference["ci95"])),
+        )
+    table.caption = plain(
+        "Accuracy over all items of test. Brackets: 95 % interval, resampling groups. Runs with different test sets "
+        "are not to be ranked."
+    )
+    return table
+
+
 def new_table(title: str) -> Table:
     """A table without rows that leaves room for ten columns of figures."""
     # One space between columns and no outer frame: ten columns of figures have to fit 80.

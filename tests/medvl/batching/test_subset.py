@@ -1,3 +1,4 @@
+import math
 import random
 from collections import Counter
 from pathlib import Path
@@ -7,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mini_items import make_item
 
-from medvl.batching.subset import asked_items, stratified_subset
+from medvl.batching.subset import asked_items, of_few_patients, stratified_subset
 from medvl.benchmark.store import Benchmark
 from medvl.config.schema import EvaluateConfig
 from medvl.errors import DataError
@@ -53,6 +54,34 @@ def test_no_limit_gives_all():
     shuffled = random.Random(0).sample(ITEMS, len(ITEMS))
     assert stratified_subset(shuffled, None, 0) == shuffled
     assert stratified_subset([], 5, 0) == []
+
+
+PATIENTS = [
+    make_item(number=number, source=source, group=f"patient {number % n}")
+    for source, n in (("large", 40), ("small", 3))
+    for number in range(2 * n)
+]
+
+
+@given(st.floats(0.001, 1), st.integers(0, 3))
+def test_a_share_of_the_patients_of_each_source_is_kept_with_all_their_items(share, seed):
+    kept = of_few_patients(PATIENTS, share, seed)
+    for source, n in (("large", 40), ("small", 3)):
+        counts = Counter(item.group for item in kept if item.source == source)
+        assert len(counts) == math.ceil(share * n) >= 1
+        assert set(counts.values()) == {2}
+
+
+@given(st.permutations(PATIENTS), st.floats(0.01, 0.9))
+def test_fewer_patients_are_among_more_whatever_the_order(shuffled, share):
+    few = {item.item_id for item in of_few_patients(shuffled, share, 0)}
+    more = {item.item_id for item in of_few_patients(PATIENTS, min(1.0, share + 0.1), 0)}
+    assert few <= more
+    assert few == {item.item_id for item in of_few_patients(PATIENTS, share, 0)}
+
+
+def test_all_patients_are_kept_unless_fewer_are_asked_for():
+    assert of_few_patients(PATIENTS, 1.0, 0) == PATIENTS
 
 
 TEST = [make_item(Task.PI, number, split=Split.TEST) for number in range(100, 120)]

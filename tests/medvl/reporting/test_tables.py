@@ -4,7 +4,16 @@ import re
 import pytest
 from rich.console import Console
 
-from medvl.reporting.tables import comparison_table, control_table, metrics_table, p_value, rate, signed, sweep_table
+from medvl.reporting.tables import (
+    comparison_table,
+    control_table,
+    metrics_table,
+    p_value,
+    rate,
+    results_table,
+    signed,
+    sweep_table,
+)
 
 
 def cell(accuracy, n=11332, **words):
@@ -87,6 +96,7 @@ TABLES = {
     "metrics": lambda: metrics_table(metrics()),
     "comparison": lambda: comparison_table(comparison()),
     "sweep": lambda: sweep_table(SWEEP),
+    "results": lambda: results_table({"data.train_share=0.01": comparison(), "data.train_share=0.5": comparison()}),
 }
 
 
@@ -181,6 +191,14 @@ def test_a_sweep_of_several_metrics_names_each():
     text = printed(sweep_table([*SWEEP, {**SWEEP[0], "metric": "val/loss"}]), 120)
     assert "val/loss" in text
     assert text.splitlines()[1].split() == ["overrides", "metric", "value", "run", "folder"]
+
+
+def test_the_results_of_a_sweep_stand_side_by_side():
+    text = printed(TABLES["results"](), 120)
+    first, second = (text.index(f"data.train_share={share}") for share in ("0.01", "0.5"))
+    assert first < second
+    assert line(text, "data.train_share=0.01").split()[1:] == ["93,451", "1,234", "0.400", "0.700", "+0.300"]
+    assert text.count("[+0.270, +0.330]") == 2
 
 
 def test_a_sweep_without_runs_is_an_empty_table():
