@@ -22,7 +22,10 @@ def train(job: Job[TrainConfig]) -> float:
 
     silence_libraries()
     find_base(job.config.model)  # what to download is said before anything else is done
+    from medvl.training import engine
     from medvl.training.run_folder import RunFolder
+
+    engine.check(job.config)
 
     run = RunFolder(Path(job.config.paths.run), job.composed, job.overrides, job.config.seed)
     with run.recording():
@@ -82,7 +85,9 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
     console.print(exposure_table(exposures(data.items(Split.TRAIN), config.task_mix), epochs))
     console_lines.adapter_line(console, parameter_counts(model, base), base.label)
     prints = fingerprints_of(base, data.benchmark, config.model)
-    run.update(base=base.label, fingerprints=prints, parameters=parameter_counts(model, base))
+    run.update(
+        base=base.label, fingerprints=prints, parameters=parameter_counts(model, base), engine=config.trainer.engine
+    )
 
     # zero-shot
     letters, kept = answer_tokens(base.processor).letter_ids, kept_answers(config)
@@ -114,9 +119,8 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
         val_shared_prefix=config.eval.shared_prefix,
     )
     alive = FirstStepsCallback(model, base, lambda signs: run.update(adapter_after_first_steps=signs))
-    trainer = engine.build_trainer(config.trainer, [scorer, alive, *callbacks], loggers, batches, run.path)
     point_latest(Path(config.paths.outputs), run.path)
-    engine.fit(trainer, module, data)
+    fitted = engine.fit(config.trainer, module, data, [scorer, alive, *callbacks], loggers, run.path)
     model.to(device).eval()
 
     # comparison
@@ -126,16 +130,15 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
         after = ask(asker, data, Split.TEST, prints, bar.of("fine-tuned on test"), answers=kept)
         after.write(run.path)
         controls = ask_controls(asker, data, Split.TEST, prints, config.eval.controls, run.path / "controls", bar, kept)
-    log_everywhere(loggers, logged_metrics(after.metrics, "test"), trainer.global_step)
+    log_everywhere(loggers, logged_metrics(after.metrics, "test"), fitted.steps)
     comparison = write_comparison(
         run.path, after.items, before.predictions, after.predictions, after.metrics["fingerprints"]
     )
     engine.close_loggers(loggers)
     batch = next(iter(data.question_loader(Split.TEST))).to(next(model.parameters()).device)
-    best = scorer.best("val/macro_accuracy")
     run.update(
-        steps=trainer.global_step,
-        best_val_macro_accuracy=None if math.isnan(best) else best,
+        steps=fitted.steps,
+        best_val_macro_accuracy=None if math.isnan(fitted.best) else fitted.best,
         adapter_proof=prove_adapter(model, base, batch),
     )
     console.print()
@@ -148,7 +151,7 @@ def _train(job: Job[TrainConfig], run: RunFolder) -> float:
         {"run folder": run.shown, "adapter": run.shown / "adapter", "comparison": run.shown / "comparison.json"},
         [f"python evaluate.py adapter={run.shown / 'adapter'}", "python train.py --help"],
     )
-    return best
+    return fitted.best
 
 
 if __name__ == "__main__":

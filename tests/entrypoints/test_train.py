@@ -147,6 +147,10 @@ assert not any(name.split(".")[0] == "medvl" for name in sys.modules)
 
 
 def test_the_adapter_loads_without_medvl(latest, tmp_path):
+    _load_in_plain_peft(latest, tmp_path)
+
+
+def _load_in_plain_peft(latest: Path, tmp_path: Path) -> None:
     base = PROJECT / "src" / "medvl" / "models" / "tiny" / "checkpoint"
     script = [sys.executable, "-c", LOAD_IN_PLAIN_PEFT, str(base), str(latest / "adapter")]
     done = subprocess.run(
@@ -162,6 +166,31 @@ def test_the_same_seed_gives_the_same_predictions(latest, tmp_path):
         columns = ["item_id", "answer", "option_logprobs"]
         ours = pl.read_parquet(tmp_path / "outputs" / "latest" / name).select(columns)
         assert ours.equals(pl.read_parquet(latest / name).select(columns)), name
+
+
+@pytest.mark.slow
+def test_under_the_engine_of_trl_a_run_is_the_same(latest, tmp_path):
+    overrides = [*SMALL, "trainer.max_steps=6", "trainer.val_every_steps=3", "trainer.engine=trl_sft"]
+    done = run("train.py", *overrides, cwd=tmp_path)
+    assert done.stderr == ""
+    ours = tmp_path / "outputs" / "latest"
+    record = json.loads((ours / "run.json").read_text())
+    assert (record["status"], record["engine"], record["steps"]) == ("finished", "trl_sft", 6)
+    assert "trl" in record["versions"]
+    _load_in_plain_peft(ours, tmp_path)
+
+    def files(folder: Path) -> set[str]:
+        found = (path.relative_to(folder).as_posix() for path in folder.rglob("*"))
+        return {name for name in found if not name.startswith("wandb/")}
+
+    assert files(ours) == files(latest)
+    rows, expected = _csv_rows(ours / "metrics.csv"), _csv_rows(latest / "metrics.csv")
+    assert [row["step"] for row in rows] == [row["step"] for row in expected]
+    for name in ("val/loss", "val/macro_accuracy", "test/accuracy"):
+        theirs = [float(row[name]) for row in expected if row[name]]
+        assert [float(row[name]) for row in rows if row[name]] == pytest.approx(theirs, abs=1e-4), name
+    comparisons = [json.loads((folder / "comparison.json").read_text()) for folder in (ours, latest)]
+    assert comparisons[0]["overall"].keys() == comparisons[1]["overall"].keys()
 
 
 @pytest.mark.slow

@@ -241,7 +241,8 @@ class BenchmarkConfig(Node):
 class TrainerConfig(Node):
     """How training runs."""
 
-    engine: Literal["lightning"] = "lightning"
+    engine: Literal["lightning", "trl_sft"] = "lightning"
+    """What leads the training: Lightning's Trainer, or TRL's SFTTrainer over the same batches, loss and optimiser."""
     accelerator: Literal["auto", "cpu", "gpu"] = "auto"
     devices: Positive = 1
     precision: Literal["32-true", "bf16-mixed", "16-mixed", "bf16-true"] = "32-true"
@@ -259,7 +260,7 @@ class TrainerConfig(Node):
     log_every_steps: Positive = 10
     progress: bool = True
     extra: dict[str, Any] = Field(default_factory=dict)
-    """Passed to the engine as it is."""
+    """Passed to the engine as it is: settings of Lightning's Trainer, or of TRL's SFTConfig."""
 
 
 class OptimConfig(Node):

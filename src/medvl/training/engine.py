@@ -1,56 +1,178 @@
-"""Runs the Lightning engine on an adapter and leaves the model with the best weights it reached."""
+"""Trains an adapter with the chosen engine and leaves the model with the best weights it reached.
+
+The engines, Lightning's Trainer and TRL's SFTTrainer, lead the same training: the batches of one DataModule in one
+order, the loss and the optimiser of one module, the same callbacks and loggers.
+"""
 
 from __future__ import annotations
 
+import inspect
 import math
 import sys
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
+from contextlib import redirect_stdout
+from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import pytorch_lightning as pl
 import torch
 from pytorch_lightning.callbacks import ModelCheckpoint, RichProgressBar
 
-from medvl.config.schema import TrainerConfig
-from medvl.errors import ModelError, TrainingError
+from medvl.config.nearest import or_what
+from medvl.config.schema import TrainConfig, TrainerConfig
+from medvl.errors import ConfigError, ModelError, TrainingError
+from medvl.training.evaluation_callback import EvaluationCallback
 from medvl.training.sft_module import SftModule
 
+_HANDED_OVER = ("callbacks", "logger", "enable_progress_bar", "enable_checkpointing", "default_root_dir")
 
-def build_trainer(
-    config: TrainerConfig, callbacks: Sequence[pl.Callback], loggers: Sequence[Any], batches_per_epoch: int, run: Path
-) -> pl.Trainer:
-    """A Lightning Trainer as the configuration says.
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """What came of a training.
+
+    Attributes:
+        steps: Optimiser steps that were taken.
+        best: Largest `val/macro_accuracy` of its validations; NaN when none has it.
+    """
+
+    steps: int
+    best: float
+
+
+def check(config: TrainConfig) -> None:
+    """Refuse what the chosen engine cannot do, before anything is computed.
+
+    Raises:
+        ConfigError: Listing each problem, or the engine is not installed.
+    """
+    if config.trainer.engine == "trl_sft":
+        problems = _trl().trl_problems(config)
+    else:
+        known = inspect.signature(pl.Trainer).parameters
+        ours = {*_settings(config.trainer, 1), *_HANDED_OVER}
+        problems = extra_problems(config.trainer.extra, "Lightning's Trainer", known, ours)
+    if problems:
+        raise ConfigError(problems)
+
+
+def extra_problems(
+    extra: Mapping[str, Any], taker: str, known: Collection[str], ours: Collection[str], instead: Mapping[str, str] = {}
+) -> list[str]:
+    """Sentences about entries of `trainer.extra` that an engine does not take; empty when all is well.
 
     Args:
-        config: Trainer settings.
-        callbacks: Callbacks besides the progress bar.
-        loggers: Loggers.
-        batches_per_epoch: Training batches of one process in one epoch.
-        run: Run folder.
+        extra: The entries.
+        taker: What they are passed to.
+        known: What it takes.
+        ours: Those of them that medvl sets itself.
+        instead: Some of those -> key of the configuration that decides.
     """
+    problems = []
+    for name in extra:
+        if name not in known:
+            problems.append(f"no key '{name}' in trainer.extra: {taker} does not take it{or_what(name, known)}")
+        elif name in ours:
+            way = f"say {instead[name]} instead" if name in instead else "leave it out"
+            problems.append(f"trainer.extra.{name}: medvl decides this itself; {way}")
+    return problems
+
+
+def fit(
+    config: TrainerConfig,
+    module: SftModule,
+    datamodule: pl.LightningDataModule,
+    callbacks: Sequence[pl.Callback],
+    loggers: Sequence[Any],
+    run: Path,
+) -> Fitted:
+    """Train; afterwards the module holds the weights of the best validation, or the last ones without a checkpoint.
+
+    Args:
+        config: Which engine, and its settings; see `check`.
+        module: The model, its loss and its optimiser.
+        datamodule: Training and question batches.
+        callbacks: Callbacks besides the progress bar, an `EvaluationCallback` among them for `Fitted.best`.
+        loggers: Loggers.
+        run: Run folder.
+
+    Raises:
+        KeyboardInterrupt: Ctrl-C; the last checkpoint is kept.
+        TrainingError: The loss is not finite, or nothing is supervised.
+        ModelError: The best checkpoint cannot be read back.
+    """
+    lead = _trl().fit_with_trl if config.engine == "trl_sft" else _fit_with_lightning
+    steps = lead(config, module, datamodule, callbacks, loggers, run)
+    if steps == 0:
+        raise TrainingError("not one optimiser step was taken: trainer.max_steps or trainer.max_epochs leaves none")
+    best = next((c.best_model_path for c in callbacks if isinstance(c, ModelCheckpoint)), "")
+    if best:
+        load_weights(module, Path(best))
+    scores = [c.best("val/macro_accuracy") for c in callbacks if isinstance(c, EvaluationCallback)]
+    return Fitted(steps, scores[0] if scores else math.nan)
+
+
+def _trl() -> ModuleType:
+    try:
+        with redirect_stdout(StringIO()):  # transformers prints there that W&B is offline
+            from medvl.training import trl_sft
+    except (ImportError, RuntimeError) as error:  # RuntimeError: how trl passes on that a package it needs is absent
+        raise ConfigError(
+            [
+                f"trainer.engine=trl_sft needs TRL, which cannot be imported here ({str(error).splitlines()[0]}): "
+                "pip install 'medvl[trl]', or use trainer.engine=lightning"
+            ]
+        ) from error
+    return trl_sft
+
+
+def _fit_with_lightning(
+    config: TrainerConfig,
+    module: SftModule,
+    datamodule: pl.LightningDataModule,
+    callbacks: Sequence[pl.Callback],
+    loggers: Sequence[Any],
+    run: Path,
+) -> int:
     shows_progress = config.progress and sys.stderr.isatty()
-    return pl.Trainer(
-        accelerator=config.accelerator,
-        devices=config.devices,
-        precision=config.precision,
-        max_epochs=math.ceil(planned_steps(config, batches_per_epoch) * config.accumulate_batches / batches_per_epoch),
-        max_steps=config.max_steps,
-        accumulate_grad_batches=config.accumulate_batches,
-        gradient_clip_val=config.gradient_clip,
-        val_check_interval=val_interval(config, batches_per_epoch),
-        check_val_every_n_epoch=None,
-        num_sanity_val_steps=0,
-        log_every_n_steps=config.log_every_steps,
+    trainer = pl.Trainer(
+        **_settings(config, len(datamodule.train_dataloader())),
         callbacks=[*callbacks, *([_Bar()] if shows_progress else [])],
         logger=list(loggers),
         enable_progress_bar=shows_progress,
         enable_checkpointing=any(isinstance(callback, ModelCheckpoint) for callback in callbacks),
-        enable_model_summary=False,
-        enable_autolog_hparams=False,
         default_root_dir=run,
         **config.extra,
     )
+    try:
+        trainer.fit(module, datamodule=datamodule)
+    except SystemExit:
+        if trainer.interrupted:
+            raise KeyboardInterrupt from None
+        raise
+    return int(trainer.global_step)
+
+
+def _settings(config: TrainerConfig, batches_per_epoch: int) -> dict[str, Any]:
+    steps = planned_steps(config, batches_per_epoch)
+    return {
+        "accelerator": config.accelerator,
+        "devices": config.devices,
+        "precision": config.precision,
+        "max_epochs": math.ceil(steps * config.accumulate_batches / batches_per_epoch),
+        "max_steps": steps,
+        "accumulate_grad_batches": config.accumulate_batches,
+        "gradient_clip_val": config.gradient_clip,
+        "val_check_interval": val_interval(config, batches_per_epoch),
+        "check_val_every_n_epoch": None,
+        "num_sanity_val_steps": 0,
+        "log_every_n_steps": config.log_every_steps,
+        "enable_model_summary": False,
+        "enable_autolog_hparams": False,
+    }
 
 
 def val_interval(config: TrainerConfig, batches_per_epoch: int) -> int:
@@ -65,27 +187,6 @@ def planned_steps(config: TrainerConfig, batches_per_epoch: int) -> int:
     if config.max_steps >= 0:
         return config.max_steps
     return config.max_epochs * math.ceil(batches_per_epoch / config.accumulate_batches)
-
-
-def fit(trainer: pl.Trainer, module: SftModule, datamodule: pl.LightningDataModule) -> None:
-    """Train; afterwards the module holds the weights of the best validation, or the last ones without a checkpoint.
-
-    Raises:
-        KeyboardInterrupt: Ctrl-C; the last checkpoint is kept.
-        TrainingError: The loss is not finite, or nothing is supervised.
-        ModelError: The best checkpoint cannot be read back.
-    """
-    try:
-        trainer.fit(module, datamodule=datamodule)
-    except SystemExit:
-        if trainer.interrupted:
-            raise KeyboardInterrupt from None
-        raise
-    if trainer.global_step == 0:
-        raise TrainingError("not one optimiser step was taken: trainer.max_steps or trainer.max_epochs leaves none")
-    best = next((c.best_model_path for c in trainer.callbacks if isinstance(c, ModelCheckpoint)), "")  # type: ignore[attr-defined]
-    if best:
-        load_weights(module, Path(best))
 
 
 def load_weights(module: SftModule, checkpoint: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytorch_lightning as pl
 
+from medvl.answering.prediction import Prediction
 from medvl.benchmark.item import Item
 from medvl.evaluation.logged import logged_metrics
 from medvl.training.results import metrics_of
@@ -41,16 +42,25 @@ class EvaluationCallback(pl.Callback):
         """Largest value of a figure over all validations so far; NaN when none has it."""
         return max((figures[name] for figures in self._history if name in figures), default=math.nan)
 
-    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
-        """Score, log and report."""
-        figures = logged_metrics(
-            metrics_of(self._items, cast(SftModule, pl_module).val_predictions, self._fingerprints), "val"
-        )
+    def score(self, predictions: Sequence[Prediction], loggers: Sequence[Any], step: int) -> dict[str, float]:
+        """Score one validation, log and report its figures, and return them.
+
+        Args:
+            predictions: An answer for each item.
+            loggers: Who gets the figures.
+            step: Optimiser steps taken.
+        """
+        figures = logged_metrics(metrics_of(self._items, predictions, self._fingerprints), "val")
         self._history.append(figures)
-        log_everywhere(trainer.loggers, figures, trainer.global_step)
+        log_everywhere(loggers, figures, step)
+        self._report(step, figures)
+        return figures
+
+    def on_validation_epoch_end(self, trainer: pl.Trainer, pl_module: pl.LightningModule) -> None:
+        """Score what Lightning's validation answered."""
+        figures = self.score(cast(SftModule, pl_module).val_predictions, trainer.loggers, trainer.global_step)
         for name, value in figures.items():
             pl_module.log(name, value, logger=False, batch_size=len(self._items))
-        self._report(trainer.global_step, figures)
 
 
 def log_everywhere(loggers: Sequence[Any], figures: dict[str, float], step: int) -> None:

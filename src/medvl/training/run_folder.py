@@ -10,7 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ import yaml
 from medvl.errors import ConfigError, MedvlError, StorageError, disk_refusal
 from medvl.evaluation.files import write_json
 
-VERSIONS_OF = ("medvl", "torch", "transformers", "peft", "pytorch-lightning", "hydra-core", "polars", "numpy")
+VERSIONS_OF = ("medvl", "torch", "transformers", "peft", "pytorch-lightning", "trl", "hydra-core", "polars", "numpy")
 
 SCHEMA_VERSION = 1
 
@@ -57,7 +57,7 @@ class RunFolder:
             "ended": None,
             "seed": seed,
             "overrides": overrides,
-            "versions": {name: version(name) for name in VERSIONS_OF},
+            "versions": _versions(),
             "python": platform.python_version(),
             "fingerprints": {},
         }
@@ -133,6 +133,14 @@ def hyperparameters(composed: dict[str, Any]) -> dict[str, Any]:
     chosen["model"], chosen["data"] = composed["model"]["name"], composed["data"]["name"]
     chosen["batch_size"] = composed["data"]["batch_size"]
     return chosen
+
+
+def _versions() -> dict[str, str]:
+    found = {}
+    for name in VERSIONS_OF:
+        with suppress(PackageNotFoundError):  # an extra that is not installed
+            found[name] = version(name)
+    return found
 
 
 def _now() -> str:

@@ -88,9 +88,13 @@ class SftModule(pl.LightningModule):
         """Put the adapter in training mode: transformers loads models in evaluation mode and Lightning keeps that."""
         self.model.train()
 
+    def loss(self, batch: Batch) -> Tensor:
+        """Loss of one batch, see `answer_loss`."""
+        return answer_loss(self.model, batch, shared_prefix=self._shared_prefix)
+
     def training_step(self, batch: Batch, batch_idx: int) -> Tensor:
         """Loss of one batch."""
-        loss = answer_loss(self.model, batch, shared_prefix=self._shared_prefix)
+        loss = self.loss(batch)
         tokens = supervised_tokens(batch)
         self.log("train/loss", loss.detach(), prog_bar=True, batch_size=tokens)
         if self.trainer.accumulate_grad_batches == 1:
@@ -117,13 +121,20 @@ class SftModule(pl.LightningModule):
         """Answer one batch of questions."""
         self.val_predictions += score_batch(self.model, batch, self._letter_ids, shared_prefix=self._val_shared_prefix)
 
-    def configure_optimizers(self) -> Any:
-        """AdamW over the adapter, warm-up, then the schedule."""
+    def optimizer_and_schedule(self, steps: int) -> tuple[torch.optim.AdamW, LambdaLR]:
+        """AdamW over the adapter, and its rate: warm-up, then the schedule.
+
+        Args:
+            steps: Optimiser steps in all.
+        """
         groups = parameter_groups(self.model, family_of_model(self.model), self._optim.part_lr)
         optimizer = torch.optim.AdamW(groups, lr=self._optim.lr, weight_decay=self._optim.weight_decay)
-        steps = int(self.trainer.estimated_stepping_batches)
         warmup = round(steps * self._optim.warmup_share)
-        schedule = LambdaLR(optimizer, lambda step: rate_factor(step, steps, warmup, self._optim.schedule))
+        return optimizer, LambdaLR(optimizer, lambda step: rate_factor(step, steps, warmup, self._optim.schedule))
+
+    def configure_optimizers(self) -> Any:
+        """See `optimizer_and_schedule`."""
+        optimizer, schedule = self.optimizer_and_schedule(int(self.trainer.estimated_stepping_batches))
         return {"optimizer": optimizer, "lr_scheduler": {"scheduler": schedule, "interval": "step"}}
 
     def on_save_checkpoint(self, checkpoint: dict[str, Any]) -> None:

@@ -1,13 +1,15 @@
 """Validations fall on the end, the best weights come back, and a torn checkpoint is named."""
 
+import math
+
 import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
 from medvl.batching.prompt import answer_tokens
-from medvl.config.schema import LoraConfig, OptimConfig, TrainerConfig
-from medvl.errors import ModelError, TrainingError
+from medvl.config.schema import LoraConfig, OptimConfig, TrainConfig, TrainerConfig
+from medvl.errors import ConfigError, ModelError, TrainingError
 from medvl.models.adapter import attach_adapter
 from medvl.models.base import load_base
 from medvl.training import engine
@@ -65,7 +67,36 @@ def test_a_checkpoint_brings_its_weights_back(module, tmp_path):
     assert all(torch.equal(p, trained[n]) for n, p in module.named_parameters() if p.requires_grad)
 
 
-def test_a_run_without_a_step_says_so(module, demo_data, tmp_path):
-    trainer = engine.build_trainer(TrainerConfig(accelerator="cpu", max_steps=0), [], [], 10, tmp_path)
+@pytest.mark.parametrize("name", ["lightning", "trl_sft"])
+def test_a_run_without_a_step_says_so(module, demo_data, tmp_path, name):
+    config = TrainerConfig(engine=name, accelerator="cpu", max_steps=0)
     with pytest.raises(TrainingError, match="not one optimiser step"):
-        engine.fit(trainer, module, demo_data)
+        engine.fit(config, module, demo_data, [], [], tmp_path)
+
+
+def test_epochs_that_are_no_whole_number_of_steps_are_not_exceeded(module, demo_data, tmp_path):
+    batches = len(demo_data.train_dataloader())
+    assert batches % 3
+    config = TrainerConfig(accelerator="cpu", max_epochs=2, accumulate_batches=3, val_every_steps=99, progress=False)
+    fitted = engine.fit(config, module, demo_data, [], [], tmp_path)
+    assert fitted.steps == engine.planned_steps(config, batches)
+    assert math.isnan(fitted.best)
+
+
+def config_of(**trainer):
+    base = {"name": "m", "path": "p"}, {"name": "d", "root": "r", "sources": ["s"]}
+    return TrainConfig(name="n", model=base[0], data=base[1], paths={"run": "x"}, trainer=trainer)
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("limit_train_batchs", "Lightning's Trainer does not take it; did you mean limit_train_batches"),
+        ("precision", "medvl decides this itself; leave it out"),
+        ("callbacks", "medvl decides this itself; leave it out"),
+    ],
+)
+def test_what_lightning_is_given_beside_is_checked(name, said):
+    with pytest.raises(ConfigError, match=said):
+        engine.check(config_of(extra={name: 1}))
+    engine.check(config_of(extra={"deterministic": True}))
