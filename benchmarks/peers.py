@@ -102,20 +102,25 @@ def timed(bench: Bench, command: Sequence[object], server: psutil.Process | None
     return Run(time.perf_counter() - start, used() - cpu, {})
 
 
+def draw_picture(rng: np.random.Generator) -> Image.Image:
+    """A ring in speckle."""
+    y, x = np.mgrid[-1 : 1 : SIDE * 1j, -1 : 1 : SIDE * 1j]
+    a, b, c, d = rng.uniform([0.3, 0.3, -0.3, -0.3], [0.7, 0.7, 0.3, 0.3])
+    ring = np.exp(-(((((x - c) / a) ** 2 + ((y - d) / b) ** 2) - 1) ** 2) * 20)
+    grey = (40 + 160 * ring) * np.kron(rng.rayleigh(1.0, (SIDE // 4, SIDE // 4)), np.ones((4, 4)))
+    return Image.fromarray(grey.clip(0, 255).astype(np.uint8)).convert("RGB")
+
+
 def draw(work: Path, items: int) -> None:
     """Pictures, and medvl's file of questions, four a picture."""
     rng = np.random.default_rng(0)
     for name in ("pictures", "tasks"):
         (work / name).mkdir(parents=True)
-    y, x = np.mgrid[-1 : 1 : SIDE * 1j, -1 : 1 : SIDE * 1j]
     rows = []
     for number in range(items):
         picture = work / "pictures" / f"{number // len(QUESTIONS):04}.png"
         if number % len(QUESTIONS) == 0:
-            a, b, c, d = rng.uniform([0.3, 0.3, -0.3, -0.3], [0.7, 0.7, 0.3, 0.3])
-            ring = np.exp(-(((((x - c) / a) ** 2 + ((y - d) / b) ** 2) - 1) ** 2) * 20)
-            grey = (40 + 160 * ring) * np.kron(rng.rayleigh(1.0, (SIDE // 4, SIDE // 4)), np.ones((4, 4)))
-            Image.fromarray(grey.clip(0, 255).astype(np.uint8)).convert("RGB").save(picture)
+            draw_picture(rng).save(picture)
         question, options = QUESTIONS[number % len(QUESTIONS)]
         row = {"picture": f"pictures/{picture.name}", "question": question, "options": options}
         rows.append(json.dumps(row | {"answer": options[rng.integers(len(options))]}) + "\n")
