@@ -122,7 +122,10 @@ SETTINGS = {
 }
 
 
-@pytest.mark.parametrize("settings", SETTINGS.values(), ids=SETTINGS)
+@pytest.mark.parametrize(
+    "settings",
+    [pytest.param(SETTINGS[name], marks=[] if name == "plain" else pytest.mark.slow, id=name) for name in SETTINGS],
+)
 def test_a_run_is_that_of_lightning(train, settings):
     theirs, ours = (train(name, callbacks=[checkpoint], **settings) for name in ENGINES)
     assert ours.seen == theirs.seen
