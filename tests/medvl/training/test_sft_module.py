@@ -49,6 +49,20 @@ def test_a_loss_that_is_not_finite_stops_and_names_the_items(module, batch):
         answer_loss(module.model, batch)
 
 
+def quiet_trainer(folder, callback, **settings):
+    """A Trainer that writes and prints nothing."""
+    return pl.Trainer(
+        accelerator="cpu",
+        logger=False,
+        enable_checkpointing=False,
+        enable_progress_bar=False,
+        enable_model_summary=False,
+        callbacks=[callback],
+        default_root_dir=folder,
+        **settings,
+    )
+
+
 class _Watch(pl.Callback):
     def __init__(self):
         self.modes = []
@@ -59,19 +73,14 @@ class _Watch(pl.Callback):
 
 def test_adapters_are_in_training_mode_after_each_validation(module, demo_data, tmp_path):
     watch = _Watch()
-    trainer = pl.Trainer(
-        accelerator="cpu",
+    trainer = quiet_trainer(
+        tmp_path,
+        watch,
         max_steps=4,
         val_check_interval=2,
         check_val_every_n_epoch=None,
         limit_val_batches=1,
         num_sanity_val_steps=0,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[watch],
-        default_root_dir=tmp_path,
     )
     trainer.fit(module, datamodule=demo_data)
     assert watch.modes == [True] * 4
@@ -92,18 +101,7 @@ class _Gradients(pl.Callback):
 def gradients_of_one_step(module, batches, tmp_path):
     watch = _Gradients()
     module.model.zero_grad()
-    trainer = pl.Trainer(
-        accelerator="cpu",
-        max_steps=1,
-        accumulate_grad_batches=len(batches),
-        gradient_clip_val=1e6,
-        logger=False,
-        enable_checkpointing=False,
-        enable_progress_bar=False,
-        enable_model_summary=False,
-        callbacks=[watch],
-        default_root_dir=tmp_path,
-    )
+    trainer = quiet_trainer(tmp_path, watch, max_steps=1, accumulate_grad_batches=len(batches), gradient_clip_val=1e6)
     trainer.fit(module, train_dataloaders=QuestionLoader(batches, batch_size=None))
     return watch.seen
 
